@@ -27,14 +27,15 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Straggling
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Grounds
-from cfetch.engine.flights import Flights
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
+from cfetch.engine.policies import policy_of
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.surroundings import Surroundings
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.show.counts import LiveCounts
-from cfetch.straggler.policy import Policy, policy_of
+from cfetch.straggler.policy import Policy
 from cfetch.wire.retry import Limits
 
 POLICIES = ("cloudfetch", "adaptive")

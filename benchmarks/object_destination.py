@@ -31,7 +31,7 @@ from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.spec import OriginSpec
 from cfetch.run.directories import find_timeline
 from cfetch.timeline.execution import Execution, start
-from cfetch.timeline.rollback import remove_frozen
+from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.table import open_existing
 
 BUCKET = "bench"

@@ -1,7 +1,7 @@
 """Every policy over every simulated network and seed, beside the oracle and a model of curl: one table.
 
-A ratio is a makespan over the oracle's with the same seed (``oracle.py`` of the simulation says what
-the oracle knows, and what it obeys). Usage::
+A ratio is a makespan over the oracle's with the same seed (``oracle_client.py`` says what the oracle
+knows, and what it obeys). Usage::
 
     python benchmarks/policies_simulated.py [--networks NAME,…] [--seeds 20] [--jobs 2] [--json]
 
@@ -19,9 +19,9 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 import msgspec
+from simulated_clients import play
 
 from cfetch.plugins.lab.bench.scenario_file import find_scenario, simulated_names
-from cfetch.plugins.lab.bench.simulation.play import simulate
 from cfetch.plugins.lab.views.simulation_document import Played
 
 JUDGED = "adaptive"
@@ -30,7 +30,7 @@ BASE = "oracle"
 
 
 class Game(NamedTuple):
-    """One run; its fields are those of ``simulate``."""
+    """One run; its fields are those of ``play``."""
 
     network: str
     policy: str
@@ -38,7 +38,7 @@ class Game(NamedTuple):
 
     def play(self) -> Played:
         """Play it."""
-        return simulate(find_scenario(self.network), self.policy, self.seed)
+        return play(find_scenario(self.network), self.policy, self.seed)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

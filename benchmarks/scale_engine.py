@@ -44,7 +44,7 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
 from cfetch.plugins.lab.bench.faults import Fault
@@ -55,7 +55,7 @@ from cfetch.plugins.lab.bench.simulation.exchange import Exchange
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.show.counts import LiveCounts
-from cfetch.storage.volume import Standing
+from cfetch.storage.volume_values import Standing
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.tasks.hub.client import BeatMaker, LeasedPool
 from cfetch.tasks.hub.messages import EVERY_S, Beat

@@ -47,7 +47,8 @@ from cfetch.plugins.lab.tuning.replay_job import CHUNK_BYTES, replay_on_spark
 from cfetch.plugins.lab.tuning.runs import RecordedRun, replay_runs
 from cfetch.plugins.lab.tuning.use_case import TuneOptions, tune
 from cfetch.plugins.spark.session import spark_session
-from cfetch.show.metrics import MetricsFile, read_metrics
+from cfetch.show.metrics import MetricsFile
+from cfetch.show.metrics_reading import read_metrics
 
 FILES = 10_000
 WORKERS = 16

@@ -28,7 +28,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.plugins.lab.bench.content import Group, SyntheticSet
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.spec import OriginSpec
-from cfetch.storage.disk import GuardedDisk
+from cfetch.storage.guarded_disk import GuardedDisk
 
 KIB, MIB = 1 << 10, 1 << 20
 FAST_BPS, SLOW_BPS = 24.0 * MIB, 2.4 * MIB  # together less than this program takes from a loopback server

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.plugins.spark.session import spark  # noqa: F401 - a fixture
 from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
 from tests.warm import WarmPopen
+
+with suppress(ModuleNotFoundError):  # the core's tests run without plug-ins too (core_only.py)
+    from tests.plugins.spark.session import spark  # noqa: F401 - a fixture
 
 if sys.platform == "linux":  # it needs prctl and /proc
     subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
@@ -96,8 +98,8 @@ def pytest_collection_finish():
 
 
 def pytest_xdist_auto_num_workers(config):
-    """One process more than processors: half of a run's time its tests wait for processes and files."""
-    return (os.cpu_count() or 1) + 1
+    """Two processes more than processors: more than half of a run's time its tests wait for others."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_xdist_make_scheduler(config, log):

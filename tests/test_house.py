@@ -21,10 +21,12 @@ from cfetch.cli.download import download
 from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.spec import OriginSpec
+from tests.needs import case
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "cfetch").rglob("*.py"))
 NAMES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in MODULES]
+WRITTEN_AS_TESTS = ROOT / "cfetch" / "testing"  # suites: names and docstrings there are those of tests
 NOT_OURS = {".git", "build", ".hypothesis", ".venv", "__pycache__", "demo-run", "dist"}
 
 
@@ -45,10 +47,13 @@ def run_cfetch(*arguments, cwd):
 
 def test_the_modules_were_found():
     """The tests below look at the real package."""
-    assert {"cfetch", "cfetch.app.download", "cfetch.straggler.detector"} <= set(NAMES)
+    expected = {"cfetch", "cfetch.app.download", "cfetch.straggler.detector"}
+    assert expected <= set(NAMES), "correct ROOT above, or this list if a file has moved"
 
 
-MOST_METHODS, MOST_ATTRIBUTES = 25, 15
+# About 25 methods are the guide. The ceiling leaves slack above it: fifteen classes stood at 24 or 25, and a
+# ceiling that is met by squeezing hides more than it shows.
+MOST_METHODS, MOST_ATTRIBUTES = 30, 15
 VALUE_TYPES = {"NamedTuple", "Struct", "Protocol", "Event", "Enum"}
 
 
@@ -82,8 +87,10 @@ def classes_over_budget():
 
 
 def test_classes_keep_their_budget():
-    """A class holds one idea: at most 25 methods and 15 attributes."""
-    assert classes_over_budget() == {}
+    """A class holds one idea: at most 30 methods and 15 attributes."""
+    assert classes_over_budget() == {}, (
+        "(methods, attributes): split each class into the two things that it is"
+    )
 
 
 EMPTY_NAMES = {"at", "found", "one", "told"}  # a variable is called after what it holds
@@ -103,6 +110,7 @@ def names_of(select):
     return [
         f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)} {name}"
         for path in MODULES
+        if path.parent != WRITTEN_AS_TESTS
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if (name := select(node))
     ]
@@ -130,7 +138,9 @@ def participle(node):
 @pytest.mark.parametrize("select", [empty_name, participle], ids=["variables", "functions"])
 def test_names_say_what_they_name(select):
     """No variable is called ``one``, ``found``, ``at`` or ``told``, no function by a participle alone."""
-    assert names_of(select) == []
+    assert names_of(select) == [], (
+        "call a variable after what it holds, and a function by a verb and its object"
+    )
 
 
 def test_the_rules_of_names_see_what_they_look_for():
@@ -162,22 +172,29 @@ def fragment(node):
 
 def test_docstrings_begin_with_a_sentence():
     """They are read where they stand alone: in an editor's tooltip, or in a listing of a module."""
-    assert names_of(fragment) == []
+    assert names_of(fragment) == [], "begin each docstring with a whole sentence"
 
 
-@pytest.mark.parametrize(("path", "name"), [*zip(MODULES, NAMES, strict=True)], ids=NAMES)
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        case(path, name, needs_plugins=name == "cfetch.testing.feed", name=name)
+        for path, name in zip(MODULES, NAMES, strict=True)
+    ],
+)
 def test_module_says_what_it_is(path, name):
     """Each has a docstring. Only a door lists what it offers: names that exist, sorted."""
     module = importlib.import_module(name)
-    assert module.__doc__
+    assert module.__doc__, f"{name} has no docstring: begin the file with one sentence about what it is for"
     public = getattr(module, "__all__", [])
-    assert path.name == "__init__.py" or public == []
-    assert list(public) == sorted(
-        set(public), key=lambda name: (not name.isupper(), not name[0].isupper(), name)
-    )
-    assert [name for name in public if not hasattr(module, name)] == []
+    assert path.name == "__init__.py" or public == [], f"remove __all__ from {name}: only a door lists names"
+    in_order = sorted(set(public), key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    assert list(public) == in_order, f"sort __all__ of {name}: constants, classes, functions"
+    gone = [name for name in public if not hasattr(module, name)]
+    assert gone == [], f"remove these from __all__ of {name}, or define them"
 
 
+@pytest.mark.needs_plugins
 def test_a_function_that_only_its_module_uses_is_private():
     """Its name begins with an underscore: whoever changes it need not look elsewhere."""
     sources = [
@@ -192,12 +209,13 @@ def test_a_function_that_only_its_module_uses_is_private():
     lonely = [
         f"{path.relative_to(ROOT)}: {node.name}"
         for path in MODULES
-        if path.parent != ROOT / "cfetch" / "cli"  # its functions are commands
+        if path.parent
+        not in (ROOT / "cfetch" / "cli", WRITTEN_AS_TESTS)  # commands; for other people's tests
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if not node.name.startswith("_") and not node.decorator_list and users[node.name] == 1
     ]
-    assert lonely == []
+    assert lonely == [], "begin these names with an underscore, or delete what nobody uses"
 
 
 ROOMS = sorted(path.parent for path in (ROOT / "cfetch").glob("*/**/__init__.py"))
@@ -216,18 +234,24 @@ def paths_in(text):
     return {*files, *folders}
 
 
+@pytest.mark.needs_plugins
 def test_every_room_has_a_door():
     """Its ``__init__.py`` says what the room is for, how to read it, and what holds when it fails."""
     lines = {str(room.relative_to(ROOT / "cfetch")): len(door_of(room).splitlines()) for room in ROOMS}
     assert {"wire", "plugins/follow/server"} <= lines.keys()
     wrong = {room for room, count in lines.items() if not 10 <= count <= 60}
-    assert wrong == set(), "ten to sixty lines"
+    assert wrong == set(), (
+        "write ten to sixty lines over these doors (__init__.py): idea, order, failures, changes"
+    )
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT / "cfetch")))
 def test_a_door_names_files_that_exist(room):
     """They are the room's own, or stand below cfetch/ or the project's root."""
-    assert missing(paths_in(door_of(room)), room, ROOT / "cfetch", ROOT) == []
+    gone = missing(paths_in(door_of(room)), room, ROOT / "cfetch", ROOT)
+    assert gone == [], (
+        f"correct these paths in {room / '__init__.py'}: they begin at the room, cfetch/ or the root"
+    )
 
 
 def test_a_door_names_every_file_of_its_room():
@@ -238,16 +262,52 @@ def test_a_door_names_every_file_of_its_room():
         for path in sorted(room.glob("*.py"))
         if path.name not in {"__init__.py", *(Path(name).name for name in paths_in(door_of(room)))}
     ]
-    assert unnamed == []
+    assert unnamed == [], "add a line for each of these files to its room's __init__.py"
 
 
+@pytest.mark.needs_plugins
 def test_the_architecture_names_files_that_exist():
     """It is short, and a file that moves breaks it loudly; what lies at a destination is no file of ours."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert 600 < len(text.split()) < 2000
+    words = len(text.split())
+    assert 600 < words < 2000, (
+        f"docs/architecture.md has {words} words: move what belongs to one room to its door"
+    )
     named = {path for path in paths_in(text) if not path.startswith(("receipts/", "timeline/archive/"))}
     assert {"cli/", "engine/batches/", "wire/judge.py", "base/secret.py"} <= named
-    assert missing(named, ROOT / "cfetch", ROOT, ROOT / "docs") == []
+    gone = missing(named, ROOT / "cfetch", ROOT, ROOT / "docs")
+    assert gone == [], "correct these paths in docs/architecture.md"
+
+
+def test_news_are_lists_of_lines():
+    """Each file of changelog/unreleased/ is a list, so that a release can put them one below the other."""
+    folder = ROOT / "changelog" / "unreleased"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    wrong = [
+        name
+        for name, text in texts.items()
+        if not text.startswith("- ")
+        or not text.endswith("\n")
+        or any(not line.startswith(("- ", "  ")) for line in text.splitlines())
+    ]
+    assert wrong == [], "write one '- ' line for each effect that a user notices, and end with a line break"
+
+
+def test_a_release_gathers_the_news(tmp_path):
+    """They go below the heading of what is not released, in the order of their names, and their files go."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/news", tmp_path / "scripts/news")
+    (tmp_path / "changelog/unreleased").mkdir(parents=True)
+    for name in ("b", "a"):
+        (tmp_path / f"changelog/unreleased/{name}.md").write_text(f"- {name}\n")
+    log = tmp_path / "CHANGELOG.md"
+    log.write_text("# Changes\n\n## [Unreleased]\n\n- old\n")
+    done = subprocess.run(
+        ["/bin/sh", tmp_path / "scripts/news"], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert log.read_text() == "# Changes\n\n## [Unreleased]\n\n### News\n\n- a\n- b\n\n- old\n"
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["CHANGELOG.md", "news"]
 
 
 def missing(paths, *folders):
@@ -262,7 +322,8 @@ def test_nothing_names_a_package_registry():
     )
     texts = {path: path.read_bytes() for path in project_files()}
     assert ROOT / "pyproject.toml" in texts
-    assert [str(path) for path, text in texts.items() if hosts.search(text)] == []
+    named = [str(path) for path, text in texts.items() if hosts.search(text)]
+    assert named == [], "remove the registry's address from these files: each machine configures its own"
 
 
 def project_files():
@@ -291,8 +352,8 @@ def find_loaded_modules(arguments, cwd):
         ["--help"],
         ["--version"],
         ["download", "--help"],
-        ["feed", "serve", "--help"],
-        ["metrics", "load", "--help"],
+        case(["feed", "serve", "--help"], name="feed serve --help"),
+        case(["metrics", "load", "--help"], name="metrics load --help"),
     ],
     ids=" ".join,
 )
@@ -313,7 +374,7 @@ def test_help_waits_for_no_heavy_library(arguments, tmp_path):
         "yaml",
         "yarl",
     }
-    assert loaded & heavy == set()
+    assert loaded & heavy == set(), "import these inside the function that needs them"
 
 
 # With mitigation, a busy machine may make a download so slow that it is judged, which needs numpy.
@@ -323,7 +384,8 @@ DOWNLOAD = ["download", "list", "--to", "to", "--quiet", "--no-mitigation"]
 def test_the_policy_is_loaded_without_numpy(tmp_path):
     """The other half of the test below, which runs without mitigation."""
     code = "import sys, cfetch.straggler.policy, cfetch.straggler.adaptive; sys.exit('numpy' in sys.modules)"
-    assert run_cfetch("-c", code, cwd=tmp_path).returncode == 0
+    done = run_cfetch("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr or "import numpy inside the function that needs it"
 
 
 def test_a_child_process_loads_no_reader_of_manifests(tmp_path):
@@ -332,7 +394,9 @@ def test_a_child_process_loads_no_reader_of_manifests(tmp_path):
         "import sys, cfetch.tasks.processes.child\n"
         "sys.exit(str({name for name in sys.modules if name.startswith('cfetch.manifest.formats.')}))"
     )
-    assert run_cfetch("-c", code, cwd=tmp_path).stderr.strip() == "{'cfetch.manifest.formats.sql_statement'}"
+    loaded = run_cfetch("-c", code, cwd=tmp_path).stderr.strip()
+    why = "import readers where a manifest is opened, not at the top of a module that tasks load"
+    assert loaded == "set()", why
 
 
 def test_the_parent_of_several_processes_loads_nothing_that_downloads(tmp_path):
@@ -342,7 +406,10 @@ def test_the_parent_of_several_processes_loads_nothing_that_downloads(tmp_path):
         (tmp_path / "list").write_text(urls)
         loaded = find_loaded_modules([*DOWNLOAD, "--processes", "2"], tmp_path)
     assert "cfetch.tasks.processes.engine" in loaded
-    assert loaded & {"aiohttp", "cfetch.engine.pool", "cfetch.tasks.shares.task", "cfetch.wire.http"} == set()
+    unused = {"aiohttp", "cfetch.engine.pool", "cfetch.tasks.shares.task", "cfetch.wire.http"}
+    assert loaded & unused == set(), (
+        "import these in the child's code only, or inside the function that needs them"
+    )
 
 
 def test_a_small_download_imports_only_what_it_uses(tmp_path):
@@ -373,7 +440,7 @@ def test_a_small_download_imports_only_what_it_uses(tmp_path):
             "cfetch.plugins.lab.tuning",
         ),
     }
-    assert loaded & unused == set()
+    assert loaded & unused == set(), "import these inside the function that needs them"
     for_others = {
         "aiohttp",
         "yarl",
@@ -383,12 +450,15 @@ def test_a_small_download_imports_only_what_it_uses(tmp_path):
         "urllib.request",
         "xml.sax",
     }
-    assert again & (unused | for_others) == set()
+    assert again & (unused | for_others) == set(), (
+        "a run with nothing to fetch needs none of these: import later"
+    )
 
 
 @pytest.mark.parametrize(
     "word", ["report", "metrics", "downlod", "--version", "-h"], ids=lambda word: word.strip("-")
 )
+@pytest.mark.needs_plugins
 def test_a_verb_is_found_whichever_are_loaded(word, tmp_path):
     """Only the one that is asked for is loaded; who asks for none gets all of them."""
     done = run_cfetch("-m", "cfetch", word, cwd=tmp_path)
@@ -407,12 +477,14 @@ def test_every_setting_has_a_flag_and_a_panel():
     parameters = inspect.signature(download).parameters
     given = {name: parameters[name].annotation.__metadata__[0] for name in KINDS}
     flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}
-    assert flags == {name: "--" + name.replace("_", "-") for name in KINDS}
-    assert parameters.keys() - KINDS.keys() == {
-        *("ctx", "manifests", "config", "show_config", "pairs", "accepted")
-    }
-    assert options._PANEL_OF.keys() == KINDS.keys()
-    assert sum(len(names) for names in options._PANELS.values()) == len(KINDS)
+    expected = {name: "--" + name.replace("_", "-") for name in KINDS}
+    assert flags == expected, "name the flag after its key in cfetch/base/config/option_table.py"
+    assert parameters.keys() - KINDS.keys() == {"ctx", "manifests", "config", "show_config", "pairs"}
+    assert options._PANEL_OF.keys() == KINDS.keys(), "add the option to a panel in cfetch/cli/options.py"
+    in_panels = sum(len(names) for names in options.PANELS.values())
+    assert in_panels == len(KINDS), (
+        "an option stands in two panels of cfetch/cli/options.py: remove it from one"
+    )
 
 
 def test_show_config_reads_back_through_the_command_line(tmp_path):

@@ -11,6 +11,9 @@ from xml.etree import ElementTree
 import pytest
 import typer
 
+from cfetch.base.registry import SHIPPED
+from tests.needs import case, is_plugin
+
 PROJECT = Path(__file__).parent.parent
 README = (PROJECT / "README.md").read_text()
 PAGES = {page.name: page.read_text() for page in (PROJECT / "docs").glob("*.md")}
@@ -54,6 +57,7 @@ walk(typer.main.get_command(app))
 """
 
 
+@pytest.mark.needs_plugins
 def test_options_it_names_exist():
     """No option is promised that is not there."""
     listed = subprocess.check_output([sys.executable, "-c", LIST_OPTIONS], cwd=PROJECT, text=True)
@@ -136,7 +140,13 @@ COMMANDS = sorted(
 )
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS)
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [
+        case(page, command, needs_plugins=is_plugin(SHIPPED["verbs"].get(command.split()[1], "")))
+        for page, command in COMMANDS
+    ],
+)
 def test_every_command_in_a_document_is_one(page, command):
     """Verb, options, their values and the number of arguments are what the program takes."""
     from cfetch.cli.app import add_verbs, app

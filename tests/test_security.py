@@ -23,6 +23,7 @@ def command_line(words):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.needs_plugins
 def test_its_commands_are_there_and_know_their_options(command):
     """Whoever wants to count again can."""
     words = command.split()

@@ -44,7 +44,8 @@ LAST = (
     "pwd",
     "uvloop",
 )
-LATER = ("cfetch.__main__", "cfetch.plugins.lab.bench", "cfetch.plugins.spark")  # few commands import them
+# few commands import them
+LATER = ("cfetch.__main__", "cfetch.plugins.lab.bench", "cfetch.plugins.spark", "cfetch.testing")
 PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 _Popen = subprocess.Popen

@@ -6,13 +6,13 @@ its own has neither, so that every use case works there as it does on the comman
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from signal import SIGINT
 from typing import TypeVar
 
 from cfetch.base.errors import Interrupted
+from cfetch.base.threads import start_thread
 
 T = TypeVar("T")
 
@@ -87,5 +87,5 @@ def _start(job: Callable[[Stop], T], stop: Stop) -> Future[T]:
         else:
             future.set_result(result)
 
-    threading.Thread(target=run, name="cfetch", daemon=True).start()
+    start_thread(run, "cfetch")
     return future

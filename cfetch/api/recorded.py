@@ -7,7 +7,7 @@ from pathlib import Path
 from cfetch.base.config.layers import resolve
 from cfetch.base.config.settings import Settings
 from cfetch.base.records import FileRecord
-from cfetch.show import metrics
+from cfetch.show import metrics_reading
 
 
 def read_metrics(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
@@ -18,7 +18,7 @@ def read_metrics(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
     Raises:
         UsageError: a file cannot be read, or is no metrics file.
     """
-    for run in metrics.read_metrics(metrics.expand_metrics([Path(path)])):
+    for run in metrics_reading.read_metrics(metrics_reading.expand_metrics([Path(path)])):
         yield from run.files
 
 

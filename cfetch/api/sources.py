@@ -5,7 +5,6 @@ read, checked and frozen as any other manifest, so that columns, names, faults a
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,12 +13,14 @@ from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 import msgspec
 
 from cfetch.api.entry import Entry, from_manifest
-from cfetch.app.download import prepare, prepare_document
+from cfetch.app.download import prepare
+from cfetch.app.given import prepare_document
 from cfetch.app.prepared import Prepared
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import UsageError
+from cfetch.manifest.spool import open_spool
 from cfetch.run.header_hosts import make_list_network
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.files import local_fault
 
 ENTRIES, FRAME = "the list of files", "the data frame"
@@ -50,7 +51,7 @@ def prepare_source(source: Source, settings: Settings, progress: Callable[[int],
     if isinstance(source, Mapping):
         source = _name_files(source)
     is_frame = hasattr(source, "columns")
-    with tempfile.TemporaryFile() as file:
+    with open_spool() as file:
         try:
             if is_frame:
                 _write_frame(cast("Frame", source), file, progress)

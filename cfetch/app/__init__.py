@@ -1,11 +1,13 @@
 """The use cases, a file each: what a verb of the command line does, without its flags and its printing.
 
     download.py          prepares a plan; the one place where rooms are wired
-    room.py              the space that a plan needs, against the space of its volumes
+    planned.py  given.py prepares a plan that is on the timeline already; of entries that a caller has
+    free_space.py              the space that a plan needs, against the space of its volumes
     frozen_lists.py      freezes the lists of which the plan is made
-    prepared.py  together.py   puts a plan on the timeline and runs it; with other machines
+    prepared.py  several_machines.py   puts a plan on the timeline and runs it; with other machines
     engine_plan.py       a frozen manifest in the form that each engine takes
-    engines.py           which engine brings a plan
+    engines.py  task_engines.py   which engine brings a plan; those that cut it for many tasks
+    process_count.py     how many processes of this machine share a plan
     get.py               a plan of one or a few URLs
     plans.py             the timeline for people: list, show, roll back, clean, archive
     sync.py              makes directories like a source with a list: fetches changes, deletes gone files

@@ -1,20 +1,27 @@
 """A frozen manifest in the form that each engine takes. No caller has to ask which kind of plan it is.
 
 An engine that is a plug-in keeps the port ``EnginePlugin``, and is found by the name that ``--engine`` gives.
+Only Spark prepares manifests itself; an engine of another distribution gets plans that were frozen here.
 """
 
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.registry import load
-from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 from cfetch.run.frame import Engine
-from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.fresh_links import ManifestRef, Renewal
+from cfetch.run.volumes import Volumes
+from cfetch.wire.network import Network
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
+
+LOCAL = "local"  # the core's own engines, in this process and in others
 
 
 class EnginePlugin(Protocol):
@@ -32,15 +39,15 @@ class EnginePlugin(Protocol):
         directory: Path,
         rejected: Path,
         progress: Callable[[int], None] | None,
-    ) -> Frozen:
+    ) -> "Frozen":
         """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``."""
 
-    def load_prepared(self, directory: Path) -> Frozen:
+    def load_prepared(self, directory: Path) -> "Frozen":
         """Read what ``prepare`` has left in ``directory``."""
 
     def make_engine(
         self,
-        plan: Frozen,
+        plan: "Frozen",
         root: Path | str,
         state: Path,
         settings: Settings,
@@ -63,7 +70,7 @@ class EnginePlan(NamedTuple):
     A file called ``file_name`` marks a directory in which a plan of this kind was saved.
     """
 
-    frozen: Frozen
+    frozen: "Frozen"
     file_name: str
     here: Plan | None
 
@@ -78,7 +85,7 @@ def frozen_here(plan: Plan) -> EnginePlan:
     return EnginePlan(plan, FILE_NAME, plan)
 
 
-def frozen_elsewhere(plan: Frozen) -> EnginePlan:
+def frozen_elsewhere(plan: "Frozen") -> EnginePlan:
     """Wrap a plan that Spark has prepared: only its tasks can bring it."""
     return EnginePlan(plan, PREPARED_NAME, None)
 
@@ -88,3 +95,14 @@ def load_frozen(stack: ExitStack, directory: Path) -> EnginePlan:
     if (directory / PREPARED_NAME).exists():
         return frozen_elsewhere(find_engine("spark").load_prepared(directory))
     return frozen_here(stack.enter_context(load_plan(directory)))
+
+
+class RunContext(NamedTuple):
+    """What a prepared plan has opened for the engine. ``state``: of the destination."""
+
+    volumes: Volumes
+    state: Path
+    settings: Settings
+    network: Network
+    renewal: Renewal
+    clock: Clock

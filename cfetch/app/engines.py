@@ -1,37 +1,19 @@
 """Chooses the engine that brings a plan: a pool in this process, several processes, or a job on Spark."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.app.engine_plan import EnginePlan, find_engine
-from cfetch.base.clock import Clock
-from cfetch.base.config.settings import Settings
-from cfetch.base.errors import ConfigError, UsageError
+from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext
+from cfetch.app.process_count import Work, choose_processes
+from cfetch.base.errors import ConfigError
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
-from cfetch.run.fresh_links import Renewal
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import Knowledge
-from cfetch.tasks.processes.choice import Work, choose_processes
-from cfetch.tasks.processes.cores import count_cores
-from cfetch.timeline.table import Table
-from cfetch.wire.network import Network
 
-if TYPE_CHECKING:
-    from cfetch.tasks.nodes.board import SharedJob
-
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # a container's quota
 SAMPLE = 256  # files that are looked for: some 5 ms
-
-
-class RunContext(NamedTuple):
-    """What a prepared plan has opened for the engine. ``state``: of the destination."""
-
-    volumes: Volumes
-    state: Path
-    settings: Settings
-    network: Network
-    renewal: Renewal
-    clock: Clock
 
 
 def choose_engine(plan: EnginePlan, context: RunContext, knowledge: Knowledge) -> tuple[Engine, str | None]:
@@ -40,13 +22,17 @@ def choose_engine(plan: EnginePlan, context: RunContext, knowledge: Knowledge) -
     Raises:
         UsageError: with these settings, no engine can bring this plan.
     """
-    if context.settings.engine == "spark":
-        return _spark_engine(plan, context), None
+    if context.settings.engine != LOCAL:
+        from cfetch.app.task_engines import make_plugin_engine  # one process needs none of these
+
+        return make_plugin_engine(plan, context), None
     if plan.here is None:
         raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
-    processes, note = _count_processes(plan.here, context)
+    processes, note = count_processes(plan.here, context)
     if processes > 1:
-        return _processes_engine(plan.here, context, knowledge, processes), note
+        from cfetch.app.task_engines import make_processes_engine  # the same
+
+        return make_processes_engine(plan.here, context, knowledge, processes), note
     from cfetch.run.local_run import LocalEngine
 
     settings, renewal, clock = context.settings, context.renewal, context.clock
@@ -61,7 +47,7 @@ def choose_engine(plan: EnginePlan, context: RunContext, knowledge: Knowledge) -
     return engine, note
 
 
-def _count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
+def count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
     """Return the number of processes, and a note if the settings ask for more."""
     settings, volumes = context.settings, context.volumes
     why = None
@@ -87,85 +73,10 @@ def _estimate_left(work: Work, plan: Plan, volumes: Volumes) -> Work:
     return work._replace(files=files, known_bytes=known_bytes)
 
 
-def _processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
-    from cfetch.tasks.processes.engine import ProcessesEngine
-
-    return ProcessesEngine(
-        plan,
-        context.volumes.local[0].root,
-        context.state,
-        context.settings,
-        processes=processes,
-        origin=context.renewal.origin,
-        clock=context.clock,
-        knowledge=knowledge,
-    )
-
-
-def make_nodes_engine(
-    plan: EnginePlan,
-    context: RunContext,
-    knowledge: Knowledge,
-    table: Table,
-    joined: "SharedJob | None" = None,
-) -> Engine:
-    """Make the engine of one of several machines that bring the plan together.
-
-    ``joined``: the job of the run that leads the others; None: this run leads.
-
-    Raises:
-        UsageError: with these settings, several machines cannot bring this plan.
-    """
-    from cfetch.tasks.nodes.engine import Here, NodesEngine
-
-    if context.settings.engine == "spark" or plan.here is None:
-        raise ConfigError("--together is for the engine local; Spark has its own executors")
-    if len(context.volumes.roots) > 1 or not context.volumes.local:
-        raise UsageError("with --together the files go to one directory that all machines see; give one --to")
-    if plan.here.names_batches:
-        raise UsageError(
-            "the manifest names batches, which are published as a whole; --together publishes each file by "
-            "itself: run the plan on one machine"
-        )
-    processes, _ = _count_processes(plan.here, context)
-    return NodesEngine(
-        plan.here,
-        context.volumes.local[0].root,
-        context.state,
-        context.settings,
-        Here(table, processes, context.clock),
-        origin=context.renewal.origin,
-        knowledge=knowledge,
-        joined=joined,
-    )
-
-
-def _spark_engine(plan: EnginePlan, context: RunContext) -> Engine:
-    check_for_spark(context.volumes, context.settings)
-    if plan.frozen.names_batches:
-        raise UsageError(
-            "the manifest names batches, which are published as a whole; --engine spark publishes each "
-            "file by itself: use --engine local"
-        )
-    return find_engine(context.settings.engine).make_engine(
-        plan.frozen,
-        context.volumes.roots[0],
-        context.state,
-        context.settings,
-        origin=context.renewal.origin,
-        clock=context.clock,
-    )
-
-
-def check_for_spark(volumes: Volumes, settings: Settings) -> None:
-    """Raise UsageError unless there is one destination, and no file that only this machine has."""
-    if settings.cookies is not None:
-        raise ConfigError(
-            "cookies is a file of this machine, which executors do not see; with --engine spark, give the "
-            "login as --bearer-env or --header, or use --engine local"
-        )
-    if len(volumes.roots) > 1:
-        raise UsageError(
-            "--engine spark downloads to one directory that all executors see, or to one object store; give "
-            "one --to"
-        )
+def count_cores() -> int:
+    """Count them: no more than its affinity and its container's quota permit."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota_us, period_us = map(int, _QUOTA.read_text("ascii").split())  # "max" is no number
+        cores = min(cores, quota_us // period_us)
+    return max(1, cores)

@@ -4,24 +4,26 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.clock import Clock
+from cfetch.base.config.reading import ASKING
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.base.registry import find_source
+from cfetch.base.schemes import OBJECT_STARTS, OBJECT_STORES, scheme_of
 from cfetch.manifest.freezing import Part, freeze
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
 from cfetch.run.directories import find_places
 from cfetch.run.header_hosts import make_file_network
-from cfetch.run.known_names import KnownNames
 from cfetch.run.open_manifest import refuse_empty, refuse_unmatched
-from cfetch.run.rejected_rows import RejectedRows
-from cfetch.run.server_names import name_by_servers
+from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
-from cfetch.show.metrics import Unfinished, read_unfinished
 from cfetch.storage.files import make_private
+
+if TYPE_CHECKING:
+    from cfetch.show.metrics_reading import Unfinished
 
 UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers were asked for names
 
@@ -39,20 +41,32 @@ def freeze_lists(
     lists: Lists,
     directory: Path,
     settings: Settings,
+    volumes: Volumes,
     *,
     env: Mapping[str, str],
     clock: Clock,
     progress: Callable[[int], None] | None,
 ) -> Plan:
-    """Freeze the lists in ``directory``; ``stack`` closes the plan.
+    """Freeze the lists in ``directory``, for ``volumes``; ``stack`` closes the plan.
 
     Raises as ``freeze``, and UsageError: there is nothing to do.
     """
-    left = read_unfinished(Path(settings.failed_from)) if settings.failed_from else None
-    state = find_places(settings).state
-    rejected = stack.enter_context(RejectedRows(state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"))
+    left = None
+    if settings.failed_from:
+        from cfetch.show.metrics_reading import read_unfinished  # a run reads no other metrics
 
-    def freeze_in(where: Path, only: Unfinished | None) -> Plan:
+        left = read_unfinished(Path(settings.failed_from))
+    state = find_places(settings).state
+    rejected = None
+    if settings.bad_rows == "skip":
+        from cfetch.run.rejected_rows import RejectedRows  # a fault ends other runs before they begin
+
+        place = state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"
+        rejected = stack.enter_context(RejectedRows(place))
+
+    folding = volumes.find_folding()
+
+    def freeze_in(where: Path, only: "Unfinished | None") -> Plan:
         return stack.enter_context(
             freeze(
                 lists.parts,
@@ -61,12 +75,17 @@ def freeze_lists(
                 progress=progress,
                 base_url=settings.base_url,
                 options=settings.reading,
-                report=rejected.add,
+                report=None if rejected is None else rejected.add,
                 only=only,
+                folding=folding,
             )
         )
 
-    if settings.reading.name_by == "header":
+    if settings.reading.name_by in ASKING:
+        # asks servers, and remembers their answers: no other way to name files does
+        from cfetch.run.known_names import KnownNames
+        from cfetch.run.server_names import name_by_servers
+
         make_private(directory / UNNAMED)
         unnamed = freeze_in(directory / UNNAMED, None)
         plan = stack.enter_context(
@@ -76,20 +95,23 @@ def freeze_lists(
                 network=make_file_network(settings, unnamed, env),
                 clock=clock,
                 progress=progress,
-                report=rejected.add if settings.bad_rows == "skip" else None,
+                report=None if rejected is None else rejected.add,
                 only=settings.paths.narrow(left),
                 known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
+                folding=folding,
+                by_final_url=settings.name_by == "final-url",
             )
         )
     else:
         plan = freeze_in(directory, left)
-    plan.add_notes((*lists.notes, *rejected.notes(), *_note_useless_headers(plan, settings)))
+    about_rows = () if rejected is None else rejected.notes()
+    plan.add_notes((*lists.notes, *about_rows, *_note_useless_headers(plan, settings)))
     _refuse_nothing(plan, left, settings)
     return plan
 
 
-def _refuse_nothing(plan: Plan, left: Unfinished | None, settings: Settings) -> None:
+def _refuse_nothing(plan: Plan, left: "Unfinished | None", settings: Settings) -> None:
     """Raise UsageError if the plan is empty, unless that is allowed or all files are in place."""
     if left is not None and left.failed and not len(plan):
         raise ConfigError(
@@ -102,13 +124,19 @@ def _refuse_nothing(plan: Plan, left: Unfinished | None, settings: Settings) -> 
 
 
 def _note_useless_headers(plan: Plan, settings: Settings) -> Sequence[str]:
-    """Return a note if the user gives headers, and files are objects of a store, which do not get them."""
-    has_headers = settings.header or settings.bearer_env
-    first = islice(plan.entries(), LOOKED_AT)
-    if not has_headers or not any(is_object_url(entry.url.value) for entry in first):
+    """Return notes if the user gives headers, and files are of schemes that do not get them."""
+    if not (settings.header or settings.bearer_env):
         return ()
-    note = (
-        "--header and --bearer-env do not go to objects of a store (s3://, gs://, az://): their links are "
-        "signed with the store's own login"
-    )
-    return (note,)
+    schemes = dict.fromkeys(scheme_of(entry.url.value) for entry in islice(plan.entries(), LOOKED_AT))
+    rows = [row for scheme in schemes if (row := find_source(scheme)) is not None and not row.gets_headers]
+    notes = [
+        f"--header and --bearer-env do not go to files of {row.name}://, whose requests have no headers"
+        for row in rows
+        if row.name not in OBJECT_STORES
+    ]
+    if len(notes) < len(rows):
+        notes.append(
+            f"--header and --bearer-env do not go to objects of a store ({', '.join(OBJECT_STARTS)}): their "
+            "links are signed with the store's own login"
+        )
+    return notes

@@ -16,27 +16,27 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace as replace_fields
 
-from cfetch.app.download import prepare_entries
+from cfetch.app.given import prepare_entries
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.kinds import is_object_store
-from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ManifestError, SourceError, UsageError
+from cfetch.base.schemes import is_object_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_hash, check_path
 from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.names import choose_path
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.urls import UrlError, last_segment, strip_signature
+from cfetch.run.fetched_manifest import fetch_to
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import fetch_to
 from cfetch.run.server_names import ask_names, name_entry
 from cfetch.storage.files import STATE_NAME
 from cfetch.wire.network import Network, make_network
@@ -79,7 +79,8 @@ def prepare_get(
     files = _list_files(urls, clock, make_network(settings.network, env))
     entries = _make_entries(files, name, settings.name_by)
     settings = aim_headers(settings, dict.fromkeys(entry.url.host() for entry in entries))
-    entries = _ask_names(entries, make_network(settings.network, env), clock)
+    by_final_url = settings.name_by == "final-url"
+    entries = _ask_names(entries, make_network(settings.network, env), clock, by_final_url=by_final_url)
     if sha256 is not None:
         network = make_network(settings.network, env)
         digests = (stated or _read_hash_beside(entry.url, clock, network) for entry in entries)
@@ -141,7 +142,7 @@ def _make_entries(files: Iterator[dict[str, object]], name: str | None, name_by:
         entry = check_row(Row(0, {**fields, "path": path or "unnamed"}), index, document, faults)
         if entry is not None:
             if path is None:
-                asks = name_by == "header"
+                asks = name_by in ASKING
                 chosen = _choose_name(entry, "hash" if asks else name_by)
                 entry = replace_fields(entry, path=chosen, is_unnamed=asks)
             entries.append(entry)
@@ -162,12 +163,13 @@ def _list_files(urls: Sequence[str], clock: Clock, network: Network) -> Iterator
         yield from (file.row for file in files)
 
 
-def _ask_names(entries: list[Entry], network: Network, clock: Clock) -> list[Entry]:
+def _ask_names(entries: list[Entry], network: Network, clock: Clock, *, by_final_url: bool) -> list[Entry]:
     """Give entries without a name the name that their servers state. Raises UsageError."""
     if not any(entry.is_unnamed for entry in entries):
         return entries
     named = []
-    for entry, name in zip(entries, ask_names(entries, network, clock), strict=True):
+    asked = ask_names(entries, network, clock, by_final_url=by_final_url)
+    for entry, name in zip(entries, asked, strict=True):
         if not isinstance(name, str):
             raise UsageError(f"the name of {entry.url} cannot be had: {name}; name it with -o FILE")
         named.append(name_entry(entry, name) if entry.is_unnamed else entry)

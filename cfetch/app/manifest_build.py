@@ -22,9 +22,10 @@ from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import check_base_url
 from cfetch.manifest.urls import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
-from cfetch.run.asking import open_transport
-from cfetch.run.open_manifest import STANDARD_READER, ManifestReader
-from cfetch.storage.files import local_fault, open_output
+from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
+from cfetch.run.request_connections import open_transport
+from cfetch.storage.files import local_fault
+from cfetch.storage.outputs import open_output
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from cfetch.wire.document import Prober
 from cfetch.wire.network import Network

@@ -12,8 +12,8 @@ from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.writing import TARGETS, check_parts, list_left_out, survey
-from cfetch.run.open_manifest import STANDARD_READER, ManifestReader
-from cfetch.storage.files import open_output
+from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
+from cfetch.storage.outputs import open_output
 
 SHOWN_FILES, SHOWN_CHARS = 3, 200
 

@@ -13,9 +13,9 @@ from cfetch.storage.buckets.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
+from cfetch.timeline.frozen_plans import forget_frozen
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
-from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Action, Entry, State
 from cfetch.timeline.table import Table, find, ignore_note, on_this_machine, open_existing, open_to_read
 

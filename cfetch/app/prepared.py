@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cfetch.app.engine_plan import EnginePlan
-from cfetch.app.engines import RunContext, choose_engine, make_nodes_engine
+from cfetch.app.engine_plan import EnginePlan, RunContext
+from cfetch.app.engines import choose_engine, count_processes
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
 from cfetch.base.events import Listener, PlanWaiting, RunNoted, fan_out
@@ -21,7 +21,6 @@ from cfetch.base.records import NOT_DECODED, Summary
 from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.run.directories import find_timeline, is_shared
-from cfetch.run.failed_manifest import FailedEntries
 from cfetch.run.frame import Engine, Frame
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.host_baseline import keep_baseline, read_baseline
@@ -30,27 +29,26 @@ from cfetch.run.result_files import (
     find_failures_path,
     find_metrics_path,
     refuse_wanted_place,
-    rotate_metrics,
 )
 from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
 from cfetch.show.metrics import MetricsFile
-from cfetch.show.plan_view import Preview, Scheduled
 from cfetch.storage.files import local_fault, make_private, replace_file
-from cfetch.storage.patience import call_within
+from cfetch.storage.group_rights import share_files
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.resume import useful_parts
-from cfetch.storage.sharing import share_files
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.timeline.clean import tidy_up
 from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.files import place_of
+from cfetch.timeline.frozen_plans import forget_frozen
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.rollback import forget_frozen
 from cfetch.timeline.states import Kind, State
 from cfetch.timeline.table import Table, ignore_note, open_table, when_free
+from cfetch.timeline.tidying import tidy_up
 
 if TYPE_CHECKING:
+    from cfetch.show.plan_view import Preview, Scheduled
     from cfetch.tasks.nodes.board import SharedJob
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
@@ -81,8 +79,10 @@ class Prepared:
         here = self._for_engines.here
         return () if here is None else here.notes
 
-    def preview(self) -> Preview:
+    def preview(self) -> "Preview":
         """Tell what a run would do."""
+        from cfetch.show.plan_view import Preview  # a download shows none
+
         return Preview(
             files=len(self.plan),
             in_place=0
@@ -101,8 +101,10 @@ class Prepared:
             notes=list(self.notes),
         )
 
-    def schedule(self, *, removable: bool = False, note: Callable[[str], None] = ignore_note) -> Scheduled:
+    def schedule(self, *, removable: bool = False, note: Callable[[str], None] = ignore_note) -> "Scheduled":
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""
+        from cfetch.show.plan_view import Scheduled  # a download shows none
+
         with self._table(note) as table:
             instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
         return Scheduled(
@@ -175,11 +177,14 @@ class Prepared:
     def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:
         """Download, and write what a run leaves besides its files: metrics, failures, tables."""
         metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
-        failed, failures = FailedEntries(), self._failures_path()
-        listeners = fan_out(listener, failed) if failures else listener
-        summary = self._make_frame(engine).go(execution, metrics, listeners)
-        if failures:
+        if failures := self._failures_path():
+            from cfetch.run.failed_manifest import FailedEntries  # only --failures asks for it
+
+            failed = FailedEntries()
+            summary = self._make_frame(engine).go(execution, metrics, fan_out(listener, failed))
             failed.write(failures, self.plan)
+        else:
+            summary = self._make_frame(engine).go(execution, metrics, listener)
         self._fill_tables(metrics.path, listener, summary.elapsed_s)
         return summary
 
@@ -192,11 +197,17 @@ class Prepared:
         return frame
 
     def _make_node(self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None) -> Engine:
-        return make_nodes_engine(self._for_engines, self._context, knowledge, table, joined)
+        from cfetch.app.task_engines import make_nodes_engine  # only --together has several machines
+
+        return make_nodes_engine(
+            self._for_engines, self._context, knowledge, table, joined, count_processes=count_processes
+        )
 
     def _keep_for_later(self, learned: Knowledge) -> None:
         keep_baseline(self._state, learned, self._clock.wall())
         if self._settings.keep_metrics is not None and self._settings.metrics is None:
+            from cfetch.run.metrics_rotation import rotate_metrics  # only --keep-metrics asks for it
+
             rotate_metrics(self._state, self._settings.keep_metrics)
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.delete_limit import take_share
-from cfetch.app.download import prepare_entries
+from cfetch.app.given import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
@@ -26,40 +26,29 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
 from cfetch.base.records import FileRecord, Summary
+from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
-from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_source
 from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
-from cfetch.run.open_manifest import ManifestReader, refuse_empty, refuse_unmatched, shown_name
+from cfetch.run.manifest_reader import ManifestReader
+from cfetch.run.open_manifest import refuse_empty, refuse_unmatched, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
+from cfetch.storage.batch_record_edits import strike_out
+from cfetch.storage.buckets.stores import find_store
+from cfetch.storage.claims import end_claims
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import keep_etag
-from cfetch.storage.occupancy import end_claims
-from cfetch.storage.taken_back import strike_out
 from cfetch.wire.network import Network, make_network
 
 SHOWN_DELETES = 20  # before they are deleted; --dry-run names all
 LISTED_DELETES = 1000  # in JSON
-
-# Environment variables that state the server to which the names of buckets and containers belong.
-_ADDRESSES = {
-    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-    "gs": ("GOOGLE_BASE_URL",),
-    "az": (
-        "AZURE_STORAGE_ACCOUNT_NAME",
-        "AZURE_STORAGE_ENDPOINT",
-        "AZURE_ENDPOINT",
-        "AZURE_STORAGE_USE_EMULATOR",
-        "AZURITE_BLOB_STORAGE_URL",
-    ),
-}
 
 EmitLine = Callable[[str], None]
 Versioned = tuple[Entry, str | None]
@@ -134,7 +123,8 @@ def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
     """Return the addresses in the environment that say where the source is. Raises UsageError."""
     if is_repository_url(source):
         return [find_endpoint()]
-    return [env.get(name) for name in _ADDRESSES.get(source.partition("://")[0].lower(), ())]
+    store = find_store(source)
+    return [] if store is None else [env.get(name) for name in store.addresses]
 
 
 def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue, paths: PathFilter) -> Iterator[Entry]:

@@ -21,7 +21,8 @@ from cfetch.app.work_ahead import work_ahead
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
-from cfetch.run.open_manifest import STANDARD_READER, ManifestReader, expand_manifests, is_elsewhere
+from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
+from cfetch.run.open_manifest import expand_manifests, is_elsewhere
 from cfetch.show.format import plural
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
 

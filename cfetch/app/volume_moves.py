@@ -35,14 +35,14 @@ from cfetch.engine.placement.relocation import (
 from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.labels import Labels
 from cfetch.show.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
+from cfetch.storage.batch_record_edits import strike_out_replaced
 from cfetch.storage.batch_records import Unread, read_record, record_path
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
-from cfetch.storage.taken_back import strike_out_replaced
 from cfetch.storage.tree import ReadOnlyTree
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 from cfetch.timeline.states import State
 from cfetch.timeline.table import on_this_machine, open_existing
 
@@ -219,6 +219,9 @@ def prepare_drain(
     for root in leaving:
         if not is_object_store(root) and not Path(root).is_dir():
             raise UsageError(f"from is {printable(root)}, and there is no such directory; is it mounted?")
+    # The leaving volumes are opened behind those of --to, so that batches of both are known; the placer then
+    # gets them as ``away``: it takes from them and gives them nothing. What moves are groups: records that
+    # share files move as one batch, as a file that two records name can stand on one volume only.
     everything = replace(settings, to=(*settings.to, *leaving))
     away = frozenset(range(len(settings.to), len(everything.to)))
     with _open_volumes(everything, pause, note) as volumes:

@@ -20,9 +20,9 @@ from cfetch.run.labels import Labels, read_label
 from cfetch.show.volume_view import Holder, VolumeRow, Volumes, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
 from cfetch.storage.files import STATE_NAME, local_fault
-from cfetch.storage.patience import call_within
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.tree import ReadOnlyTree
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 Advance = Callable[[int, int], None]
 

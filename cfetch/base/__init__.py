@@ -4,14 +4,16 @@
     events.py     facts that the engine emits              records.py   the documents made of them
     clock.py      the port for time; virtual time for tests
     secret.py     URLs and tokens that cannot be printed by accident
-    breaker.py    keeps work away from a failing host or volume (a value)
+    refusals.py   what error codes of stores, hubs and TLS mean (a table)
+    breaker.py    keeps work away from a failing host or volume (a value)     backoff.py   waits that double
     registry.py   finds plug-ins by their names; nothing in the core imports one
-    version.py    the version of cfetch
+    schemes.py    the table of URL schemes
+    threads.py    starts threads           version.py   the version of cfetch
     config/       options: one table of them, and the layers of their values
 
 When it fails: an error of this room has its exit code; anything else that escapes is a bug in cfetch. A
 plug-in that does not load is named with its distribution, and is no bug in cfetch.
 
 Where to change: a new kind of error is a class in ``errors.py``, a new event a class in ``events.py``; a
-plug-in that ships with cfetch is a row in ``registry.py``.
+plug-in that ships with cfetch is a row in ``registry.py``, a URL scheme a row in ``schemes.py``.
 """

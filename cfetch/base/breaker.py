@@ -14,6 +14,8 @@ from enum import Enum
 
 import msgspec
 
+from cfetch.base.backoff import double_from
+
 THRESHOLD = 8  # failures in a row: half of the usual 16 connections may break together by chance
 FIRST_PAUSE_S = 0.5  # a proxy that restarts is back in about a second
 LONGEST_PAUSE_S = 30.0  # after a long outage, two probes a minute
@@ -47,7 +49,7 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
                 return Breaker(failures=self.failures + 1)
             case Position.OPEN:
                 return self
-        pause_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(self.opened, 16))
+        pause_s = double_from(FIRST_PAUSE_S, self.opened, longest_s)
         return Breaker(Position.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
 
     def opens_s(self, now_s: float) -> float:

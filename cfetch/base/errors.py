@@ -16,6 +16,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     │   ├── Expired                 the link is over: refresh it, then try again at once
     │   ├── Throttled               429, 503: slow down; may say for how long
     │   ├── Transient               resets, time-outs, 5xx: try again later
+    │   │   ├── NotReady                the server fetches or makes the file: ask again when it says
     │   │   └── RangeRefused            the server gives no part of the file: ask for the whole
     │   ├── Straggling              far slower than the rest: cancelled, a fresh attempt takes over
     │   └── Corrupt                 arrived whole, but its hash or size is wrong
@@ -25,6 +26,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     ├── DeadlinePassed          nobody's        ends the run    exit 1: what is not in place is the next run's
     ├── LocalFault              this machine's  ends the run    exit 3
     │   ├── VolumeFault             one volume's    its batches go to another, where there is one
+    │   ├── Unstorable              one file's      per entry       exit 1: no such name or size is taken here
     │   └── NewerRecord             the timeline's  a newer version of cfetch has written a record of it
     ├── Held                    another run's   ends the run    exit 4: a live run has the plan
     └── Interrupted             a person or a supervisor        exit 130, 143
@@ -178,10 +180,20 @@ class Throttled(SourceError):
 
 
 class Transient(SourceError):
-    """A reset, a time-out, a 5xx: the next try may work."""
+    """A reset, a time-out, a 5xx: the next try may work. ``retry_after_s``: the pause that it asks for."""
 
     kind = "transient"
     retryable = True
+
+    def __init__(
+        self, message: str, *, http_status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(message, http_status=http_status)
+        self.retry_after_s = retry_after_s
+
+
+class NotReady(Transient):
+    """The server fetches or makes the file, and says when to ask again; it costs no try."""
 
 
 class RangeRefused(Transient):
@@ -244,6 +256,16 @@ class VolumeFault(LocalFault):
         super().__init__(message)
         self.no_room = no_room
         self.denied = denied
+
+
+class Unstorable(LocalFault):
+    """The file system of the destination does not take this one file: its name, size, place or quota.
+
+    It is the entry's failure; the run goes on with the others.
+    """
+
+    exit_code = 1
+    kind = "unstorable"
 
 
 class NewerRecord(LocalFault):

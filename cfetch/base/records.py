@@ -43,6 +43,10 @@ Real = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 """A rate or a projection, which may be far away, as a rate may be near 0. Sums of these stay finite."""
 
 
+CANCELLED = frozenset({"straggler", "lost"})
+"""Outcomes of attempts that mitigation has ended; ``show/saved_time.py`` judges these."""
+
+
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One attempt at an entry, as in the metrics file. ``samples`` are (seconds, bytes so far).
 

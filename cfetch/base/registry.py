@@ -7,9 +7,11 @@ A name of cfetch's own cannot be taken by another distribution.
 
     verbs        a function or a group of typer: ``cfetch NAME``
     engines      a ``cfetch.app.engine_plan.EnginePlugin``: --engine NAME
-    listeners    a function without arguments that gives a listener of a run's events, or None; those that
-                 ship with cfetch are asked by each run
+    listeners    a function without arguments that gives a listener of a run's events, or None: --listener
+                 NAME; those that ship with cfetch are asked by each run
     formats      a ``cfetch.manifest.formats.table.Format`` (cfetch's own have their table there)
+    feeds        a ``cfetch.plugins.follow.backends.feed_kind.FeedKind``: ``cfetch follow NAME+URL``
+    sources      a ``cfetch.base.schemes.Scheme`` (cfetch's own have their table there)
     policies     a function that makes a ``cfetch.straggler.policy.Policy``: --policy NAME
     frames       the public functions of ``cfetch.spark``
     parts        what one option asks for
@@ -17,11 +19,14 @@ A name of cfetch's own cannot be taken by another distribution.
 Adding one touches its own file, its test and one row here.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import HTTP, HTTPS, SCHEMES, Scheme, scheme_of
 from cfetch.base.secret import printable
 
 if TYPE_CHECKING:
@@ -48,6 +53,22 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
     },
     "engines": {"spark": "cfetch.plugins.spark.engine:SparkPlugin"},
     "listeners": {"telemetry": "cfetch.plugins.monitors.telemetry:telemetry_listener"},
+    "feeds": {
+        HTTP: f"{_PLUGINS}follow.backends.http:FEED",
+        HTTPS: f"{_PLUGINS}follow.backends.http:FEED",
+        "segments": f"{_PLUGINS}follow.server.segments.source:FEED",
+        "pypi": f"{_PLUGINS}follow.backends.package_index:FEED",
+        "couchdb": f"{_PLUGINS}follow.backends.couchdb:FEED",
+        "osm": f"{_PLUGINS}follow.backends.osm:FEED",
+        "cosmos": f"{_PLUGINS}follow.backends.cosmos:FEED",
+        "delta": f"{_PLUGINS}follow.backends.delta:FEED",
+        "iceberg": f"{_PLUGINS}follow.backends.iceberg:FEED",
+        "sqs": f"{_PLUGINS}follow.backends.bucket_events:FEED",
+        "dynamodb": f"{_PLUGINS}follow.backends.dynamodb:FEED",
+        "kinesis": f"{_PLUGINS}follow.backends.kinesis:FEED",
+    },
+    "formats": {},  # the core's own are rows of manifest/formats/table.py
+    "sources": {},  # the core's own are rows of base/schemes.py
     "policies": {},  # the core's own are chosen in straggler/policy.py
     "frames": {
         "download": "cfetch.plugins.spark:download",
@@ -67,11 +88,25 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
 }
 """Kind -> name -> ``module:object``. The order of verbs is that of ``cfetch --help``."""
 
+NEEDED_LIBRARIES: Mapping[str, str] = {"telemetry": "opentelemetry.sdk"}
+"""A listener that ships -> the library whose use by this process it serves; without it, it is not loaded."""
+
 
 def list_names(kind: str) -> list[str]:
     """The names of a kind: cfetch's own in their order, then those of other distributions, sorted."""
-    own = list(SHIPPED[kind])
-    return own + sorted({point.name for point in _list_foreign(kind)} - {*own})
+    return [*SHIPPED[kind], *list_foreign_names(kind)]
+
+
+def list_installed(kind: str) -> list[str]:
+    """The names of a kind without those that this installation has no plug-ins for."""
+    shipped = SHIPPED[kind]
+    here = [name for name in shipped if not shipped[name].startswith(_PLUGINS) or has_plugins()]
+    return [*here, *list_foreign_names(kind)]
+
+
+def list_foreign_names(kind: str) -> tuple[str, ...]:
+    """The names of a kind that other distributions have, sorted; without those that are cfetch's own."""
+    return tuple(sorted({point.name for point in _list_foreign(kind)} - {*SHIPPED[kind]}))
 
 
 def find(kind: str, name: str) -> "EntryPoint | None":
@@ -95,8 +130,18 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it i
         try:
             return point.load()
         except Exception as error:
-            raise _make_plugin_error(kind, name, error) from error
+            raise make_plugin_error(kind, name, error) from error
     return import_object(place)
+
+
+def import_part(kind: str, name: str, place: str, *, extra: str = "") -> Any:  # noqa: ANN401 - as above
+    """The object at ``place``, which a plug-in of the name states. Raises UsageError: it does not load."""
+    if find(kind, name) is None:
+        return import_object(place)
+    try:
+        return import_object(place)
+    except Exception as error:
+        raise make_plugin_error(kind, name, error, extra=extra) from error
 
 
 def import_object(place: str) -> Any:  # noqa: ANN401 - as the place says
@@ -117,13 +162,64 @@ def list_foreign(kind: str) -> Iterator[tuple[str, Any]]:
         try:
             yield point.name, point.load()
         except Exception as error:
-            raise _make_plugin_error(kind, point.name, error) from error
+            raise make_plugin_error(kind, point.name, error) from error
+
+
+@cache
+def find_source(name: str) -> Scheme | None:
+    """The row of the scheme called ``name``, in lower case; None: neither cfetch nor a plug-in has it.
+
+    Raises UsageError: the plug-in that has it is broken.
+    """
+    if name in SCHEMES or not name:
+        return SCHEMES.get(name)
+    if find("sources", name) is None:
+        return None
+    row = load("sources", name)
+    if not isinstance(row, Scheme):
+        raise make_plugin_error("sources", name, TypeError("its object is no cfetch.base.schemes.Scheme"))
+    return row._replace(name=name)
+
+
+def find_file_source(url: str) -> Scheme | None:
+    """The row of a URL's scheme, if files of it can be had by cfetch. Raises UsageError."""
+    row = find_source(scheme_of(url))
+    return None if row is None or not row.opener else row
+
+
+def load_opener(row: Scheme) -> Any:  # noqa: ANN401 - a function of the wire's types
+    """The opener of a scheme, imported now. Raises UsageError: its library is not installed, or it fails."""
+    if row.name not in SCHEMES:
+        return import_part("sources", row.name, row.opener, extra=row.extra)
+    try:
+        return import_object(row.opener)
+    except ModuleNotFoundError as error:
+        if not row.extra:
+            raise
+        raise UsageError(
+            f"{row.name}:// needs the library {error.name}, which is not installed: pip install "
+            f"'cfetch[{row.extra}]'"
+        ) from None
 
 
 def load_shipped(kind: str) -> Iterator[Any]:
-    """The objects of all names of a kind that ship with cfetch, if this installation has plug-ins."""
-    for name in SHIPPED[kind] if _has_plugins() else ():
-        yield load(kind, name)
+    """The objects of all names of a kind that ship with cfetch, if this installation has plug-ins.
+
+    A name for which ``NEEDED_LIBRARIES`` has a library that this process has not imported is left out.
+    """
+    for name in SHIPPED[kind]:
+        if NEEDED_LIBRARIES.get(name, "sys") in sys.modules and has_plugins():
+            yield load(kind, name)
+
+
+@cache
+def has_plugins() -> bool:
+    """Whether this installation has the plug-ins that ship with cfetch."""
+    try:
+        import_module("cfetch.plugins")
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 def name_distribution(kind: str, name: str) -> str:
@@ -132,9 +228,21 @@ def name_distribution(kind: str, name: str) -> str:
     return "" if point is None or point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
-def _make_plugin_error(kind: str, name: str, error: Exception) -> UsageError:
-    """Make the error that says which plug-in failed, and how; it is no bug in cfetch."""
+def make_plugin_error(kind: str, name: str, error: Exception, *, extra: str = "") -> UsageError:
+    """Make the error that says which plug-in failed, and how; it is no bug in cfetch.
+
+    ``extra``: of its distribution, which has the libraries that it needs; else the entry point may name it,
+    as ``name = module:object [extra]``.
+    """
     package = name_distribution(kind, name)
+    point = find(kind, name)
+    extras = extra or ("" if point is None else ",".join(point.extras))
+    if isinstance(error, ModuleNotFoundError) and extras and point is not None and point.dist is not None:
+        return UsageError(
+            f"the plug-in {printable(name)} ({kind}) of the package {package} needs the library "
+            f"{printable(error.name or '')}, which is not installed: "
+            f"pip install '{point.dist.name}[{extras}]'"
+        )
     source = f" of the package {package}" if package else ""
     return UsageError(
         f"the plug-in {printable(name)} ({kind}){source} failed with {type(error).__name__}: "
@@ -146,11 +254,3 @@ def _list_foreign(kind: str) -> "tuple[EntryPoint, ...]":
     from importlib.metadata import entry_points  # it takes 80 ms to import it and to read all distributions
 
     return tuple(entry_points(group=f"cfetch.{kind}"))
-
-
-def _has_plugins() -> bool:
-    try:
-        import_module("cfetch.plugins")
-    except ModuleNotFoundError:
-        return False
-    return True

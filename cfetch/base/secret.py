@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from cfetch.base.schemes import DEFAULT_PORTS
+
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )
@@ -62,7 +64,7 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
         Two URLs share secrets only when these are equal.
         """
         parts = urlsplit(self.value)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        port = parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
         return f"{parts.scheme.lower()}://{(parts.hostname or '').lower()}:{port}"
 
     def host(self) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
-from cfetch.base.registry import SHIPPED, find, list_names, load
+from cfetch.base.registry import SHIPPED, find, list_installed, load
 from cfetch.base.version import __version__
 from cfetch.cli.help import Command, Group
 from cfetch.cli.streams import ReaderGone, guard, settle
@@ -79,7 +79,7 @@ def add_verbs(word: str | None = None) -> None:
     if word is not None and (word in SHIPPED["verbs"] or find("verbs", word) is not None):
         _add_verb(word, load("verbs", word))
         return
-    for name in list_names("verbs"):
+    for name in list_installed("verbs"):
         try:
             verb = load("verbs", name)
         except UsageError as error:  # one that does not load hides no other
@@ -139,6 +139,9 @@ def main() -> None:
         add_verbs(word)
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
             code = _run_verb(app)
+    except UsageError as error:  # of the verb's plug-in, which does not load
+        print(f"cfetch: {error}", file=sys.stderr)
+        code = error.exit_code
     except KeyboardInterrupt:  # it came during the imports of the verb, or while the last lines were written
         code = 128 + signal.SIGINT
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -7,7 +7,7 @@ import typer
 
 from cfetch.base.config.layers import Resolved
 from cfetch.cli.download import bring
-from cfetch.cli.options import with_get
+from cfetch.cli.verb_options import with_get
 
 Urls = Annotated[
     list[str],

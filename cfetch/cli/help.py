@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from cfetch.cli.foreign import accept, explain_unknown
+from cfetch.base.errors import UsageError
 
 COMMON = (
     "to",
@@ -33,6 +33,7 @@ COMMON = (
     "pairs",
 )
 """The settings of the short help."""
+OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
 WIDTH = 80
 _EXAMPLES = 2  # of a command's examples, in the short help
 _HELP_ALL = "--help-all"
@@ -78,15 +79,32 @@ class _Helps:
             ctx.exit()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - see get_params
-        """Parse the words; of an option that there is not, say what to write in its place."""
-        words = accept(args)
+        """Parse the words; of an option that there is not, say what to write in its place.
+
+        The verbs that download accept flags of other programs that change nothing, and name the own flag for
+        the others. Raises UsageError.
+        """
+        options = [param for param in self.get_params(ctx) if isinstance(param, TyperOption)]
+        known = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
+        words = args
+        if ctx.info_name in OF_DOWNLOADS and any(
+            word.startswith("-") and word.partition("=")[0] not in known for word in args
+        ):
+            # most commands have only own flags
+            from cfetch.cli.foreign_flags import drop_harmless, find_foreign
+
+            valued = [flag for option in options if not option.is_flag for flag in option.opts]
+            words = drop_harmless(args, known, valued)
+            if (said := find_foreign(words, known, valued)) is not None:
+                raise UsageError(said)
         try:
             return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
         except Exception as error:
             name = getattr(error, "option_name", None)  # of NoSuchOption, whose module is Typer's own
             if name is not None and hasattr(error, "possibilities"):
-                own = [flag for param in self.get_params(ctx) for flag in param.opts]
-                hint = explain_unknown(name, words, own)
+                from cfetch.cli.foreign_flags import suggest
+
+                hint = suggest(name, words, known)
                 error.possibilities = []
                 error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
             raise

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption, ManifestsArgument, make_reader, with_reading
 from cfetch.cli.output import print_document, print_message
+from cfetch.cli.verb_options import JsonOption, ManifestsArgument, make_reader, with_reading
 
 if TYPE_CHECKING:
     from cfetch.base.config.settings import Settings
@@ -155,7 +155,7 @@ def build(
     """
     from cfetch.app.manifest_build import build_from_list, build_from_tree
     from cfetch.run.header_hosts import aim_repository_token, make_file_network
-    from cfetch.run.open_manifest import ManifestReader
+    from cfetch.run.manifest_reader import ManifestReader
     from cfetch.show.live.bar import progress_bar
     from cfetch.wire.network import make_network
 

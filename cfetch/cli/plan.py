@@ -13,17 +13,17 @@ from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, ConfigError, Held, UsageError
 from cfetch.cli import download as main_job
-from cfetch.cli.options import (
+from cfetch.cli.options import with_settings
+from cfetch.cli.output import print_document, print_message, print_result
+from cfetch.cli.verb_options import (
     READING,
     JsonOption,
     ManifestsArgument,
     complete_instant,
     parse_option,
     with_manifest,
-    with_settings,
     with_timeline,
 )
-from cfetch.cli.output import print_document, print_message, print_result
 
 if TYPE_CHECKING:
     from cfetch.base.records import Summary
@@ -136,7 +136,7 @@ def run(
 
 def _choose_instants(instant: str | None, resolved: Resolved, *, every: bool) -> list[str]:
     """The instants of the plans to run. Raises UsageError, or ConfigError: an option is not for this."""
-    from cfetch.app.download import pending
+    from cfetch.app.planned import pending
 
     if instant is not None and every:
         raise UsageError("give an INSTANT or --all, not both")
@@ -175,7 +175,7 @@ def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
 
     Unless ``alone``, skip a plan that another run has removed meanwhile.
     """
-    from cfetch.app.download import prepare_planned
+    from cfetch.app.planned import prepare_planned
     from cfetch.show.live.preview import preview_lines
     from cfetch.show.plan_view import Previews
 
@@ -197,8 +197,8 @@ def _run_one(
     instant: str, resolved: Resolved, *, alone: bool, together: bool
 ) -> "tuple[Summary | None, int]":
     """Run a plan; return summary and exit code. Unless ``alone``, skip a plan that cannot be run."""
-    from cfetch.app.download import prepare_planned
-    from cfetch.app.together import run_together
+    from cfetch.app.planned import prepare_planned
+    from cfetch.app.several_machines import run_together
 
     settings = resolved.settings
     try:

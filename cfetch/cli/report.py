@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.options import HtmlOption, JsonOption
 from cfetch.cli.output import print_tables
+from cfetch.cli.verb_options import HtmlOption, JsonOption
 
 
 def report(
@@ -38,14 +38,14 @@ def report(
         _write_page(metrics, html)
         return
     from cfetch.show.analysis import analyse
-    from cfetch.show.metrics import expand_metrics, read_metrics
+    from cfetch.show.metrics_reading import expand_metrics, read_metrics
     from cfetch.show.tables import ReportTables
 
     print_tables(analyse(read_metrics(expand_metrics(metrics))), ReportTables, json=json)
 
 
 def _write_page(metrics: list[Path], html: Path) -> None:
-    from cfetch.show.metrics import expand_metrics, read_metrics
+    from cfetch.show.metrics_reading import expand_metrics, read_metrics
     from cfetch.show.page.html import write_html
     from cfetch.show.page.runs_page import make_runs_page
 

@@ -8,8 +8,8 @@ import typer
 from cfetch.base.config.layers import Resolved
 from cfetch.base.errors import UsageError
 from cfetch.cli.download import run
-from cfetch.cli.options import MAX_DELETE, parse_option, with_sync
 from cfetch.cli.output import document_if_held, end_with, print_document, progress_printer
+from cfetch.cli.verb_options import MAX_DELETE, parse_option, with_sync
 
 if TYPE_CHECKING:
     from cfetch.show.plan_view import SyncPreview

@@ -9,7 +9,7 @@ import typer
 
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import encode_json, printable
-from cfetch.cli.options import JsonOption, ManifestsArgument, make_reader, with_reading
+from cfetch.cli.verb_options import JsonOption, ManifestsArgument, make_reader, with_reading
 
 if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification

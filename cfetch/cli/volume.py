@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.base.config.settings import Settings
-from cfetch.cli.options import JsonOption, with_moves, with_volumes
 from cfetch.cli.output import print_message, print_result
+from cfetch.cli.verb_options import JsonOption, with_moves, with_volumes
 
 if TYPE_CHECKING:
     from cfetch.app.volume_moves import PreparedMoves

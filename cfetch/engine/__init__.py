@@ -4,13 +4,13 @@ The engine asks servers through ``wire/``, writes through the volumes of ``stora
 who is too slow and ``placement/`` where batches go. It decides none of that itself, calls no dashboard, and
 emits events.
 
-    pool.py             workers, monitor, volumes' tasks; ``search.py``: first, what stands already
-    policies.py         the policy that the settings name; ``surroundings.py``: the values from outside
+    pool.py             workers, monitor, volumes' tasks; ``files_in_place.py``: first, what stands already
+    policies.py         the policy that the settings name; ``pool_inputs.py``: the values from outside
     dispatch.py         what a worker does next; without anything it waits in ``idle_workers.py``
-    courier.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
+    bring_entry.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
-    publishing.py       the volumes' own tasks; ``ledger.py``: records
+    publishing.py       the volumes' own tasks; ``entry_records.py``: records
     stop_switch.py      early ends; ``side_tasks.py``: by an unforeseen error in a task
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
     hosts.py  widths.py    what each host bears: windows, pauses, breakers; ``connection_limit.py``
@@ -18,7 +18,10 @@ emits events.
     fetcher.py          the tries of the entry, one after the other
     links.py            a fresh link before a try, if the old one has expired
     fetching.py         one try: ask, judge, stream; ``attempt.py``: its state for the monitor, its record
-    flights.py          the attempts under way: which started, which ended, what they have brought
+    odd_bodies.py  unframed_bodies.py    bodies that are not just the file's bytes, or have no length
+    refused_replies.py  the errors of replies that are not accepted
+    doubts.py  notes.py    what a person should know of files that were taken
+    attempts_under_way.py          the attempts under way: which started, which ended, what they have brought
     segments.py         idle workers help entries under way; ``entry_helpers.py``: the helpers of one entry
     segment_split.py    which entries idle workers help, and from which byte on (pure)
     monitor.py          stragglers, stalls, progress; ``rate_floor.py``: what --min-rate asks for

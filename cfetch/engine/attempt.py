@@ -15,8 +15,8 @@ from cfetch.base.errors import Expired, SourceError
 from cfetch.base.records import AttemptRecord, Outcome, round_s
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
-from cfetch.wire.judge import Action, Verdict
 from cfetch.wire.transport import Connecting, Response
+from cfetch.wire.verdict import Action, Verdict
 
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
@@ -42,7 +42,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     """The task of an attempt: it is the ``n``-th at ``entry``, asks ``host`` and writes to a volume.
 
     ``mirror``: the host, if it is a mirror's. ``is_immune``: the attempt is not broken off as a straggler.
-    ``refuses_pages``: the expected file is no web page.
+    ``refuses_pages``: the expected file is no web page. ``patience_s``: how long the first byte may take.
     """
 
     entry: Entry
@@ -52,6 +52,7 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
     volume_index: int = 0
     is_immune: bool = False
     refuses_pages: bool = False
+    patience_s: float = math.inf
 
 
 class Grounds(NamedTuple):
@@ -122,8 +123,8 @@ class Reply(msgspec.Struct):
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""
         if self.response is None or self.verdict is None or not self.is_accepted:
             return b""
-        if self.verdict.skip_bytes is not None:  # a whole object comes: which bytes these are, is not known
-            return b""
+        if self.verdict.skip_bytes is not None or self.verdict.coding is not None:
+            return b""  # these are other bytes than the file's
         return self.response.read_buffered()
 
 

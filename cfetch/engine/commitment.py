@@ -17,7 +17,7 @@ from cfetch.base.events import VolumeView
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Standing
+from cfetch.storage.volume_values import Standing
 
 
 class Commitment(Protocol):

@@ -1,25 +1,28 @@
 """Chooses how a run's entries are committed. No other module depends on the choice."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.engine import PlacementOptions
-from cfetch.engine.commitment import Commitment
-from cfetch.engine.flights import Flights
+from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import MOST_PUT_BACK, Schedule
 from cfetch.engine.single import Single
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
-from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Volume
+
+if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 
 def make_commitment(
-    entries: Entries,
+    entries: "Entries",
     placing: PlacementOptions,
-    volumes: Sequence[Volume],
+    volumes: "Sequence[Volume]",
     ledger: Ledger,
     switch: StopSwitch,
     idle: IdleWorkers,
@@ -27,7 +30,7 @@ def make_commitment(
     outside: Surroundings,
     *,
     backwards: bool,
-) -> Commitment:
+) -> "Commitment":
     """Make the commitment of a run: to batches if there are several volumes or named batches, else to files.
 
     ``backwards``: the other end of the plan comes first; batches come in their own order.

@@ -9,6 +9,8 @@ Where a hub leases the host to several processes, the lease says how many more a
 
 from math import inf
 
+from cfetch.base.backoff import double
+
 PREVAILS = 5  # refusals, each file that comes taking off SERVED_WORTH
 SERVED_WORTH = 0.365  # as in wire/retry.py
 FIRST_S = 5.0  # until more are tried; doubled when that was refused
@@ -98,7 +100,7 @@ class ConnectionLimit:
     def _confirm(self, now_s: float) -> None:
         self._score += self._pending
         if self.places > self._proven:
-            self._pause_s = min(2 * self._pause_s, LONGEST_S)
+            self._pause_s = double(self._pause_s, LONGEST_S)
             self.set(int(self._proven), now_s)
         elif self._score >= PREVAILS:
             self.set(int(self._low), now_s)

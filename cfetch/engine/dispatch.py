@@ -6,15 +6,18 @@ idle, and is woken when a place becomes free. Idle workers help the entries unde
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cfetch.base.clock import RunClock
-from cfetch.engine.commitment import Commitment
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.schedule import NEVER
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.transfer import Transfer
+
+if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
 
 SHORTEST_WAIT_S = 0.001  # the loop may wake slightly before the time that was asked for
 
@@ -24,7 +27,7 @@ class Dispatch:
 
     def __init__(
         self,
-        commitment: Commitment,
+        commitment: "Commitment",
         hosts: Hosts,
         fetcher: Fetcher,
         segments: Segments,

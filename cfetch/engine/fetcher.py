@@ -7,28 +7,33 @@ schedule.
 
 import asyncio
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
-from cfetch.base.events import RetryScheduled, StragglerCancelled
+from cfetch.base.events import HostPaused, RetryScheduled, StragglerCancelled
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.fetching import Fetching
-from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.segments import Helper, Segments
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Sink
-from cfetch.straggler.cures import NO_CURE, Cure
-from cfetch.straggler.policy import Policy
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.judge import is_page_name
-from cfetch.wire.rate import Limiter
 from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
 
+if TYPE_CHECKING:
+    from cfetch.engine.notes import Notes
+    from cfetch.storage.volume import Sink
+    from cfetch.straggler.policy import Policy
+    from cfetch.wire.rate import Limiter
+
+DOUBLINGS = 6  # of the time for a first byte, at most
 NEEDS_FRESH = (None, 421)  # the connection failed, or its server does not serve this host
 
 
@@ -39,13 +44,13 @@ class Fetcher:
         self,
         settings: Settings,
         hosts: Hosts,
-        policy: Policy,
+        policy: "Policy",
         flights: Flights,
         segments: Segments,
         links: Links,
         transport: Transport,
         outside: Surroundings,
-        limiter: Limiter | None,
+        limiter: "Limiter | None",
     ) -> None:
         self._settings = settings
         self._limits = hosts.limits
@@ -59,7 +64,28 @@ class Fetcher:
         self._emit = outside.emit
         self._budget = RetryBudget()
         self.limiter = limiter
-        self._fetching = Fetching(transport, outside.clock, limiter)
+        self._notes: Notes | None = None
+        self._fetching = Fetching(
+            transport,
+            outside.clock,
+            limiter,
+            options=settings.replies,
+            note=self._note,
+            on_used_up=self._hold,
+        )
+
+    def report(self) -> None:
+        """Tell what is known of odd files only now that all have come."""
+        self._fetching.report()
+        if self._notes is not None:
+            self._notes.report()
+
+    def _note(self, path: str, text: str) -> None:
+        if self._notes is None:
+            from cfetch.engine.notes import Notes  # most runs meet no odd file
+
+            self._notes = Notes(self._clock, self._emit)
+        self._notes.add(path, text)
 
     async def go_on(self, transfer: Transfer) -> float | None:
         """Try until the part is whole and verified (returns None) or a try has to wait (returns until when).
@@ -101,6 +127,10 @@ class Fetcher:
     async def _bring(self, transfer: Transfer) -> SourceError | None:
         """Bring all of the file that no helper brings; None when it is whole and verified."""
         part = transfer.part
+        if self._settings.max_file_size is not None:
+            from cfetch.engine.odd_bodies import refuse_too_large
+
+            refuse_too_large(transfer.entry.size_bytes, self._settings.max_file_size)
         while part.ranges is None or await self._segments.take_missing(transfer):
             can_renew = self._links.can_renew(transfer)
             error = await self._links.renew(transfer) if can_renew else None
@@ -150,6 +180,15 @@ class Fetcher:
         sources.place_bytes = transfer.wanted_bytes
         self._hosts.take_place(sources.host, sources.place_bytes)
         return True
+
+    def _hold(self, host: str, pause_s: float) -> None:
+        """Ask a host nothing that it says it would refuse, unless that lasts too long to be believed."""
+        now_s = self._clock.now()
+        if pause_s <= self._limits.retry_budget_s and self._hosts.join_pause(
+            host, pause_s, now_s, cuts=False
+        ):
+            reason = "its limit of requests is used up"
+            self._emit(HostPaused(t_s=now_s, host=host, pause_s=pause_s, reason=reason, is_certain=True))
 
     def leave(self, transfer: Transfer, now_s: float) -> None:
         """Give the transfer's place back, if it has one."""
@@ -252,7 +291,7 @@ class Fetcher:
             self._flights.end_unjudged(attempt, str(fault), self._clock.now())
             raise
 
-    def _start(self, transfer: Transfer, sink: Sink, helper: Helper | None) -> tuple[Attempt, Cure]:
+    def _start(self, transfer: Transfer, sink: "Sink", helper: Helper | None) -> tuple[Attempt, Cure]:
         entry, now_s, segment, tries = transfer.entry, self._clock.now(), sink.segment, transfer.tries
         position = sink.position if segment is None else segment.position
         size_bytes = entry.size_bytes if segment is None else sink.total_bytes
@@ -263,7 +302,9 @@ class Fetcher:
             tries.begun,
             host,
             transfer.sources.mirror,
-            refuses_pages=not self._settings.accept_html and _is_told_by_name(entry),
+            refuses_pages=self._refuses_pages(entry),
+            patience_s=self._settings.first_byte_s
+            * 2.0 ** min(tries.unheard if helper is None else 0, DOUBLINGS),
             volume_index=0 if transfer.staging is None else transfer.staging.volume_index,
             is_immune=helper is None
             and (
@@ -308,7 +349,7 @@ class Fetcher:
         is_straggler = attempt.reason is not BreakOff.STALLED
         cause: SourceError = Straggling("far slower than the other files")
         if attempt.reason is BreakOff.STALLED:
-            cause = Transient(f"no byte for {self._settings.stall_timeout:g} s")
+            cause = self._make_stall(transfer, attempt)
         elif attempt.reason is BreakOff.BELOW_MIN_RATE:
             cause = Straggling(f"below min_rate, {self._settings.min_rate:,} bytes per second")
         error = self._excuse_if_whole(transfer, attempt, cause)
@@ -331,6 +372,22 @@ class Fetcher:
                 tries.mitigations += not attempt.is_helper
             self._announce_straggler(transfer, attempt, now_s, completed=error is None)
         return error
+
+    def _refuses_pages(self, entry: Entry) -> bool:
+        """Whether a web page is no answer for the entry, of which neither size nor hash is known."""
+        if entry.size_bytes is not None or entry.digest is not None:
+            return False
+        settings = self._settings
+        if settings.accept_html or settings.doubtful == "accept":
+            return False
+        return not is_page_name(entry.path, bare=settings.doubtful != "fail")
+
+    def _make_stall(self, transfer: Transfer, attempt: Attempt) -> Transient:
+        """Make the error of an attempt that was silent for too long; it names the option."""
+        if attempt.received:
+            return Transient(f"no byte for {self._settings.stall_timeout:g} s (--stall-timeout)")
+        transfer.tries.unheard += not attempt.is_helper
+        return Transient(f"no first byte within {attempt.assignment.patience_s:g} s (--first-byte-timeout)")
 
     def _announce_straggler(
         self, transfer: Transfer, attempt: Attempt, now_s: float, *, completed: bool
@@ -362,8 +419,3 @@ class Fetcher:
                 error=str(error),
             )
         )
-
-
-def _is_told_by_name(entry: Entry) -> bool:
-    """Whether only its name shows that the entry is no web page: neither size nor hash is known."""
-    return entry.size_bytes is None and entry.digest is None and not is_page_name(entry.path)

@@ -1,46 +1,77 @@
 """One try at one entry: ask, judge the reply, stream the body into the part."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError, Transient
+from cfetch.base.config.wire import CAREFUL, ReplyOptions
+from cfetch.base.errors import RangeRefused, Refused, Transient
+from cfetch.base.schemes import GS, scheme_of
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.manifest.digests import Bytes
-from cfetch.storage.volume import Sink, Standing
-from cfetch.straggler.cures import NO_CURE, Cure
-from cfetch.wire.judge import Action, Asked, Verdict, judge
-from cfetch.wire.rate import Limiter
-from cfetch.wire.retry import make_throttled
+from cfetch.storage.volume_values import Standing
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
+from cfetch.wire.headers import read_media_type, states_limits
+from cfetch.wire.judge import PAGE_TYPES, is_vouched_for, judge
 from cfetch.wire.stated_hash import find_stated_hash
 from cfetch.wire.transport import Connecting, Response, Transport
+from cfetch.wire.verdict import Action, Asked, Verdict
 
 if TYPE_CHECKING:
+    from cfetch.engine.doubts import Doubts
     from cfetch.engine.transfer import Sources
+    from cfetch.storage.volume import Sink
+    from cfetch.wire.rate import Limiter
 
 FIRST_BYTE = {"Range": "bytes=0-0"}
 NO_CONDITION: Mapping[str, str] = {}
-NO_END = (
-    "the server states no length and ends the body with the connection, so a cut body looks whole; "
-    "state the size or a hash in the manifest, or by cfetch get --sha256"
-)
+AS_STORED = {"Accept-Encoding": "gzip"}
+LOOKED_AT = 512  # first bytes of a file that nothing proves
+TEXT = bytes({7, 8, 9, 10, 12, 13, 27} | set(range(0x20, 0x100)))
+STORES_THAT_UNPACK = frozenset({"storage.googleapis.com"})
+MAX_HOSTS = 4096
+_STORED_ENCODING = "x-goog-stored-content-encoding"
+_NOTHING: list[str] = []
+
+Note = Callable[[str, str], None]  # about the file of a path, whose name the text goes on from
+
+
+def _ignore(_path: str, _text: str) -> None:
+    """Nobody wants to know."""
 
 
 class Fetching:
     """Makes tries over one transport; ``limiter`` None: at any rate."""
 
-    def __init__(self, transport: Transport, clock: RunClock, limiter: Limiter | None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: RunClock,
+        limiter: "Limiter | None",
+        *,
+        options: ReplyOptions = CAREFUL,
+        note: Note | None = None,
+        on_used_up: Callable[[str, float], None] | None = None,
+    ) -> None:
+        """``on_used_up`` gets a host that says that it takes no request for so many seconds."""
         self._transport = transport
         self._clock = clock
         self._limiter = limiter
+        self._options = options
+        self._note = note or _ignore
+        self._on_used_up = on_used_up
+        self._doubts: Doubts | None = None
+        self._others: Counter[str] = Counter()  # files of each host that are no pages
+        self._as_stored: set[str] = set()  # hosts that unpack objects unless gzip is asked for
 
     async def fetch(
         self,
         attempt: Attempt,
-        part: Sink,
+        part: "Sink",
         *,
         url: SecretUrl,
         secrets: Mapping[str, str],
@@ -77,9 +108,8 @@ class Fetching:
             has_more, chunk_bytes = True, cure.chunk_bytes
             while has_more:
                 asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
-                response = await self._transport.open(
-                    url, _range_of(asked), secrets, fresh=fresh, connecting=connecting
-                )
+                asked = msgspec.structs.replace(asked, options=self._options, link=url)
+                response = await self._open(url, asked, secrets, connecting, fresh=fresh)
                 if cure.retire_bytes:
                     response = await self._spare(response, url, asked, secrets, cure, connecting)
                 attempt.reply.response = response
@@ -96,6 +126,32 @@ class Fetching:
                     chunk_bytes = 0  # nothing would prove that two replies belong to one version
         finally:
             part.release_segment()
+
+    async def _open(
+        self,
+        url: SecretUrl,
+        asked: Asked,
+        secrets: Mapping[str, str],
+        connecting: Connecting,
+        *,
+        fresh: bool,
+    ) -> Response:
+        """Request the missing bytes, of an object of Google's store as they are stored there."""
+        headers, host, open_ = _range_of(asked), url.host(), self._transport.open
+        if host in self._as_stored or host in STORES_THAT_UNPACK or scheme_of(url.value) == GS:
+            return await open_(url, headers | AS_STORED, secrets, fresh=fresh, connecting=connecting)
+        response = await open_(url, headers, secrets, fresh=fresh, connecting=connecting)
+        stored = response.headers.getall(_STORED_ENCODING, _NOTHING)
+        if not stored:
+            return response
+        from cfetch.wire.codings import is_unpacked  # only that store's replies have the header
+
+        if not is_unpacked(stored, response.headers.getall("Content-Encoding", _NOTHING)):
+            return response
+        if len(self._as_stored) < MAX_HOSTS:
+            self._as_stored.add(host)
+        response.close()
+        return await open_(url, headers | AS_STORED, secrets, fresh=fresh, connecting=connecting)
 
     async def _warm(
         self, url: SecretUrl, secrets: Mapping[str, str], connecting: Connecting, *, fresh: bool
@@ -120,9 +176,7 @@ class Fetching:
         """Ask again over a fresh connection if this one is worn out; retire it if this reply does that."""
         if response.carried_bytes >= cure.retire_bytes:
             response.close()
-            response = await self._transport.open(
-                url, _range_of(asked), secrets, fresh=True, connecting=connecting
-            )
+            response = await self._open(url, asked, secrets, connecting, fresh=True)
         end = asked.size_bytes if asked.end_byte is None else asked.end_byte
         if response.carried_bytes + (end or 0) - asked.from_byte >= cure.retire_bytes:
             response.retire()
@@ -131,7 +185,7 @@ class Fetching:
     async def _take_reply(
         self,
         attempt: Attempt,
-        part: Sink,
+        part: "Sink",
         response: Response,
         asked: Asked,
         read: Callable[[], Awaitable[Bytes]],
@@ -140,13 +194,27 @@ class Fetching:
         limit = None
         clock = self._clock
         try:
-            position, limit = self._accept(attempt, response, part, asked)
+            accepted = self._accept(attempt, response, part, asked)
+            verdict = attempt.reply.verdict
+            assert verdict is not None
+            if accepted is None:
+                from cfetch.engine.refused_replies import make_error  # only a refusal needs it
+
+                raise await make_error(verdict, response, part, clock)
+            position, limit = accepted
             if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
                 response.close()
                 return True
-            verdict = attempt.reply.verdict
-            if verdict is not None and verdict.skip_bytes is not None and verdict.body_bytes is not None:
-                read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+            is_plain = verdict.skip_bytes is None and verdict.coding is None
+            if not is_plain or self._options.max_bytes is not None:
+                from cfetch.engine.odd_bodies import adapt  # nearly all bodies are the file
+
+                read = adapt(
+                    verdict, response, part, read, self._options.max_bytes if limit is None else None
+                )
+            is_start = not (verdict.from_byte or attempt.is_helper)
+            if is_start and not is_vouched_for(asked) and self._options.doubtful != "accept":
+                read = self._doubting(attempt, response, part, read)
             while data := await read():
                 position += len(data)
                 if limit is not None and position > limit:
@@ -162,51 +230,123 @@ class Fetching:
                     await self._wait_for_volume(attempt, part)
         except BaseException:
             try:
+                if attempt.reply.verdict is not None and attempt.reply.verdict.coding is not None:
+                    part.restart()  # no request can ask for the rest of what was decoded
                 if attempt.reason is not None:
                     salvage(attempt, part, limit, clock.now())
             finally:
                 response.close()
             raise
+        if not verdict.framed and limit is None and not asked.has_hash and not self._options.accept_unframed:
+            from cfetch.engine.unframed_bodies import check_tls_end
+
+            check_tls_end(response, part)
         return _check_end(attempt, part, asked, position, limit)
 
-    def _accept(
-        self, attempt: Attempt, response: Response, part: Sink, asked: Asked
-    ) -> tuple[int, int | None]:
-        """Judge the reply and make ``part`` ready for it.
+    def _doubting(
+        self, attempt: Attempt, response: Response, part: "Sink", read: Callable[[], Awaitable[Bytes]]
+    ) -> Callable[[], Awaitable[Bytes]]:
+        """A function that reads the same bytes, and looks at the first of them."""
+        is_first = True
 
-        Returns where in the file its body begins, and where it ends, if that is known.
-        """
-        is_alone = part.segment is None and not attempt.received
-        if response.status == 200 and is_alone and asked.end_byte is not None:
+        async def read_on() -> Bytes:
+            nonlocal is_first
+            data = await read()
+            if is_first and data:
+                is_first = False
+                self._doubt(attempt, response, part, data)
+            return data
+
+        return read_on
+
+    def _doubt(self, attempt: Attempt, response: Response, part: "Sink", start: Bytes) -> None:
+        """Note that a file may be an error, by its type and its first bytes. Raises Refused."""
+        host, is_page = attempt.assignment.host, read_media_type(response.headers) in PAGE_TYPES
+        if not is_page and (len(self._others) < MAX_HOSTS or host in self._others):
+            self._others[host] += 1
+        head = bytes(start[:LOOKED_AT])
+        is_text = not head.translate(None, TEXT)
+        if not (is_page or is_text):
+            return
+        if self._doubts is None:
+            from cfetch.engine.doubts import Doubts  # only a page or a text can be an error
+
+            self._doubts = Doubts(self._note, self._others, fails=self._options.doubtful == "fail")
+        try:
+            self._doubts.look(host, attempt.assignment.entry.path, head, is_page=is_page, is_text=is_text)
+        except Refused:
+            part.restart()
+            raise
+
+    def report(self) -> None:
+        """Note what is known of odd files only now that all have come."""
+        if self._doubts is not None:
+            self._doubts.report()
+
+    def _judge(self, attempt: Attempt, response: Response, part: "Sink", asked: Asked) -> Verdict:
+        """Judge the reply. Raises Unchanged."""
+        if response.status == 200 and asked.end_byte is not None and _is_alone(attempt, part):
             asked = msgspec.structs.replace(asked, end_byte=None)  # no other attempt brings the rest
         verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
         if verdict.action is Action.UNCHANGED:
             raise Unchanged
+        return verdict
+
+    def _accept(
+        self, attempt: Attempt, response: Response, part: "Sink", asked: Asked
+    ) -> tuple[int, int | None] | None:
+        """Judge the reply, and make ``part`` ready for it.
+
+        Returns where in the file its body begins, and where it ends, if that is known; None: it is refused.
+        """
+        verdict, is_alone = self._judge(attempt, response, part, asked), _is_alone(attempt, part)
         if verdict.action is not Action.ACCEPT:
-            raise _error_of(verdict, response, part, self._clock)
+            return None
         if not verdict.framed and attempt.size_bytes is None and not asked.has_hash:
-            raise Refused(NO_END)  # checked first: such a body may go on until the disk is full
+            from cfetch.engine.unframed_bodies import (
+                UNFRAMED_NOTE,
+                take_unframed,
+            )  # few servers state no length
+
+            # first: such a body may go on until the disk is full
+            is_noted = take_unframed(response, is_accepted=self._options.accept_unframed)
+            if is_noted:
+                self._note(attempt.assignment.entry.path, UNFRAMED_NOTE)
         if verdict.from_byte != asked.from_byte:
             part.restart()
             attempt.reply.has_news_of_size = True  # the server sends the whole file
         if verdict.from_byte != asked.from_byte or not attempt.received:
             attempt.from_byte = verdict.from_byte
+        if self._on_used_up is not None and states_limits(response.headers):
+            from cfetch.wire.pauses import find_used_up_s  # few servers state limits
+
+            pause_s = find_used_up_s(response.headers, self._clock.wall())
+            if pause_s:
+                self._on_used_up(attempt.assignment.host, pause_s)
         part.validator = verdict.validator
         stated_times = response.headers.getall("Last-Modified", [])
         part.last_modified = stated_times[0] if stated_times else None
-        gives_ranges = verdict.skip_bytes is None
+        if verdict.note:
+            self._note(attempt.assignment.entry.path, verdict.note)
+        gives_ranges = verdict.skip_bytes is None and verdict.coding is None
         attempt.resumable = gives_ranges and (verdict.validator is not None or asked.has_hash)
         part.total_bytes = verdict.total_bytes or part.total_bytes
         is_first = part.segment is None and not part.position
-        if not asked.has_hash and asked.base is None and (is_first or part.stated is None):
+        states_hash = not asked.has_hash and asked.base is None and verdict.coding is None
+        if states_hash and (is_first or part.stated is None):
             part.stated = find_stated_hash(response.status, response.headers)
+        if self._options.max_bytes is not None:
+            from cfetch.engine.odd_bodies import refuse_too_large
+
+            refuse_too_large(verdict.total_bytes, self._options.max_bytes)
         if attempt.size_bytes is None and verdict.total_bytes is not None:
             attempt.size_bytes, attempt.reply.has_news_of_size = verdict.total_bytes, True
-        if asked.end_byte is None or verdict.body_bytes is None:
+        is_all = asked.end_byte is None or (response.status == 200 and is_alone)
+        if is_all or verdict.body_bytes is None:
             return verdict.from_byte, attempt.size_bytes
         return verdict.from_byte, verdict.from_byte + verdict.body_bytes
 
-    async def _wait_for_volume(self, attempt: Attempt, part: Sink) -> None:
+    async def _wait_for_volume(self, attempt: Attempt, part: "Sink") -> None:
         """Wait for the volume, and do not count the time as the server's."""
         attempt.hold(self._clock.now())
         try:
@@ -215,26 +355,39 @@ class Fetching:
             attempt.let_go(self._clock.now())
 
 
+def _is_alone(attempt: Attempt, part: "Sink") -> bool:
+    """Whether no other attempt, and no earlier reply of this one, brings bytes of the file."""
+    return part.segment is None and not attempt.received
+
+
 def _keep_to_origin(
-    attempt: Attempt, part: Sink, response: Response, asked: Asked, sources: "Sources"
+    attempt: Attempt, part: "Sink", response: Response, asked: Asked, sources: "Sources"
 ) -> None:
     """Raise RangeRefused if a redirect leads to another origin than that of the bytes to be joined."""
     if not asked.joins:
         if not attempt.is_helper:
             sources.place = response.source
-    elif not sources.has_same_origin(response.source):
+    elif not sources.note_origin(response.source):
         response.close()
         part.restart()
         raise RangeRefused("the rest would come from another host to which the URL redirects")
 
 
-def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Standing | None) -> Asked:
-    """Choose the next request's range: the whole rest, or as much of it as suits the host."""
+def _choose_range(attempt: Attempt, part: "Sink", chunk_bytes: int, standing: Standing | None) -> Asked:
+    """Choose the next request's range: the whole rest, or as much of it as suits the host.
+
+    A host that sends only the beginning of a reply fast is asked for chunks, one after the other. An attempt
+    whose whole rest fits into a chunk asks for it plainly, without a stated end, as any host understands
+    that. One that has received a chunk already goes on in chunks to the end.
+    """
     segment = part.segment
     start, end = (part.position, None) if segment is None else (segment.position, segment.end)
     known = attempt.size_bytes if end is None else end
     if chunk_bytes and (attempt.received or known is None or known - start > chunk_bytes):
         end = start + chunk_bytes if known is None else min(start + chunk_bytes, known)
+    # The judge compares the reply with all of this: where it begins and ends; whether the object is still the
+    # one whose bytes the part has (``validator``); whether the file that stands in place is still current
+    # (``unless``, ``standing_bytes``); and where in the object the entry begins (``base``).
     return Asked(
         from_byte=start,
         end_byte=end,
@@ -247,27 +400,8 @@ def _choose_range(attempt: Attempt, part: Sink, chunk_bytes: int, standing: Stan
         refuses_pages=attempt.assignment.refuses_pages,
         base=attempt.assignment.entry.range_start,
         has_hash=attempt.assignment.entry.digest is not None,
+        path=attempt.assignment.entry.path,
     )
-
-
-def _cut(
-    response: Response, read: Callable[[], Awaitable[Bytes]], skip_bytes: int, size_bytes: int
-) -> Callable[[], Awaitable[Bytes]]:
-    """A function that reads a range out of a whole object, and closes the reply behind the range."""
-    skipped = taken = 0
-
-    async def read_range() -> Bytes:
-        nonlocal skipped, taken
-        while taken < size_bytes and (data := await read()):
-            passed = min(len(data), skip_bytes - skipped)
-            skipped += passed
-            if wanted := data[passed : passed + size_bytes - taken]:
-                taken += len(wanted)
-                return wanted
-        response.close()
-        return b""
-
-    return read_range
 
 
 def _range_of(asked: Asked) -> dict[str, str]:
@@ -279,12 +413,12 @@ def _range_of(asked: Asked) -> dict[str, str]:
     else:
         text = f"{asked.from_byte}-{'' if asked.end_byte is None else asked.end_byte - 1}"
     wanted = {"Range": f"bytes={text}", **asked.unless}
-    if asked.validator is not None:
+    if asked.validator is not None and not asked.has_hash:  # a replica with another ETag would send it whole
         wanted["If-Range"] = asked.validator
     return wanted
 
 
-def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> None:
+def salvage(attempt: Attempt, part: "Sink", limit: int | None, now_s: float) -> None:
     """Keep what had arrived before the attempt was broken off; it may even be the last byte."""
     segment = part.segment
     position = part.position if segment is None else segment.position
@@ -294,7 +428,7 @@ def salvage(attempt: Attempt, part: Sink, limit: int | None, now_s: float) -> No
         attempt.note(now_s, len(data))
 
 
-def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int | None) -> bool:
+def _check_end(attempt: Attempt, part: "Sink", asked: Asked, end: int, limit: int | None) -> bool:
     """Raise unless the body ended where it should. Returns whether more has to be asked for.
 
     A server may send less of a segment than it was asked for, but not less than ``MIN_TAIL_BYTES``.
@@ -311,19 +445,3 @@ def _check_end(attempt: Attempt, part: Sink, asked: Asked, end: int, limit: int 
     if has_more and end != asked.end_byte:  # it might continue so, with one byte per request
         raise Transient(f"the server sent a range up to byte {end} where byte {asked.end_byte} was asked for")
     return has_more
-
-
-def _error_of(verdict: Verdict, response: Response, part: Sink, clock: RunClock) -> SourceError:
-    status, reason = response.status, verdict.reason
-    match verdict.action:
-        case Action.REFRESH:
-            return Expired(reason, http_status=status)
-        case Action.THROTTLE:
-            return make_throttled(reason, status, response.headers, clock.wall())
-        case Action.RETRY:
-            return Transient(reason, http_status=status)
-        case Action.REFUSE_RANGE:
-            part.restart()
-            return RangeRefused(reason, http_status=status)
-        case _:
-            return Refused(reason, http_status=status)

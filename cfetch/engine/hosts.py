@@ -16,15 +16,16 @@ Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in troub
 
 from collections.abc import Callable, Collection, Mapping
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.breaker import CLOSED, Position
-from cfetch.base.errors import RangeRefused, SourceError, Straggling, Throttled, Transient
+from cfetch.base.errors import NotReady, RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import ConnectionLimit
-from cfetch.engine.placement.chooser import finish_s
 from cfetch.straggler.width import Change, Reading, Width
-from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
+
+if TYPE_CHECKING:
+    from cfetch.wire.request_pace import RequestPace
 
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
@@ -147,7 +148,7 @@ class Hosts:
         new_width: Callable[[int], Width] | None = None,
         served: Mapping[str, int] = NONE,
         keeps_one: bool = False,
-        pace: RequestPace | None = None,
+        pace: "RequestPace | None" = None,
     ) -> None:
         self._most = most
         self._pace = pace
@@ -243,7 +244,7 @@ class Hosts:
         host = self._hosts.get(name)
         if host is None or not host.speed_bps:
             return float("inf")
-        return finish_s(host.load_bytes, size_bytes, host.speed_bps)
+        return (host.load_bytes + size_bytes) / host.speed_bps
 
     def given_up(self, name: str, now_s: float) -> str | None:
         """The reason why ``name`` is given up; None while its entries may wait for it."""
@@ -333,7 +334,7 @@ class Hosts:
             if not self._concerns_host(host, error, now_s, file, being_served):
                 return None
             return self._note_throttling(name, host, error, now_s, started_s, jitter)
-        is_answer = broke_again or isinstance(error, RangeRefused)
+        is_answer = broke_again or isinstance(error, RangeRefused | NotReady)
         if isinstance(error, Transient) and received < FAIR_BYTES and not is_answer:
             if not received and error.http_status is None:
                 host.limit.note_refusal(now_s, host.running - 1, being_served)
@@ -359,20 +360,24 @@ class Hosts:
                 host.width.note_end()
         return None
 
-    def join_pause(self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0) -> None:
+    def join_pause(
+        self, name: str, pause_s: float, now_s: float, *, spread_s: float = 0.0, cuts: bool = True
+    ) -> bool:
         """Start nothing at ``name`` for ``pause_s``: the host has asked another process of the run for it.
 
-        ``spread_s`` prolongs the pause. A pause that is reported again is not prolonged again.
+        ``spread_s`` prolongs the pause. A pause that is reported again is not prolonged again; returns
+        whether it is news. ``cuts``: the host has refused a request, so its limit is halved.
         """
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = self._new_host(name)
         if now_s + pause_s <= host.held_until_s + SAME_PAUSE_S:
-            return
-        if host.held_until_s <= now_s:  # otherwise its limit has just been cut
+            return False
+        if cuts and host.held_until_s <= now_s:  # otherwise its limit has just been cut
             host.window = max(1.0, min(host.window, float(host.places)) / 2)
             host.throttling.cut_s = now_s
         host.held_until_s = now_s + pause_s + spread_s
+        return True
 
     def note_hanging(self, name: str, now_s: float, served: int) -> None:
         """Note that a fresh connection to ``name`` hangs too, while ``served`` others bring bytes."""

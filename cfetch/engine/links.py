@@ -9,7 +9,7 @@ from cfetch.base.errors import SourceError
 from cfetch.base.events import Listener, UrlRefreshed
 from cfetch.engine.transfer import Access, Transfer
 from cfetch.manifest.fields import Headers
-from cfetch.wire.refresh import Link, UrlRefresher
+from cfetch.wire.fresh_link import Link, UrlRefresher
 
 EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
 MARGIN_SHARE = 0.25  # of a fresh link's life, if that is less

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import (
@@ -18,15 +19,18 @@ from cfetch.base.events import (
     StragglerCheck,
 )
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.commitment import Commitment
-from cfetch.engine.flights import Flights
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.hosts import FAIR_BYTES
-from cfetch.engine.rate_floor import RateFloor
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.show.counts import add_totals
-from cfetch.straggler.policy import Check, Policy
+from cfetch.straggler.check import Check
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled
+
+if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
+    from cfetch.engine.rate_floor import RateFloor
+    from cfetch.straggler.policy import Policy
 
 PROGRESS_S = 0.25  # four times a second reads as live
 
@@ -39,9 +43,9 @@ class Monitor:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: "Policy",
         flights: Flights,
-        commitment: Commitment,
+        commitment: "Commitment",
         settings: Settings,
         outside: Surroundings,
         *,
@@ -49,7 +53,7 @@ class Monitor:
         on_check: Callable[[], None],
     ) -> None:
         self._commitment = commitment
-        self._rate_floor = RateFloor(settings.min_rate, settings.max_attempts, flights, outside.emit)
+        self._rate_floor = _make_rate_floor(settings, flights, outside)
         self._policy = policy
         self._flights = flights
         self._counts = outside.counts
@@ -95,15 +99,16 @@ class Monitor:
         if self._commitment.judges_volumes:
             self._look_at_volumes(attempts, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, not the servers
-            for attempt in attempts:
-                attempt.forgive(now_s)
-            self._rate_floor.forgive()
+            self._forgive(attempts, now_s)
         elif check.stragglers:
             self._break_off(check, now_s)
         timeout_s = self._settings.stall_timeout
-        for key in find_stalled(attempts, now_s, stall_timeout_s=timeout_s, reply_timeout_s=timeout_s):
-            self._flights.attempt(key).break_off(BreakOff.STALLED)
-        self._rate_floor.look(now_s)
+        for attempt in attempts:
+            patience_s = attempt.assignment.patience_s
+            if find_stalled([attempt], now_s, stall_timeout_s=timeout_s, reply_timeout_s=patience_s):
+                attempt.break_off(BreakOff.STALLED)
+        if self._rate_floor is not None:
+            self._rate_floor.look(now_s)
         self._report_slowdown(check, now_s)
         if check.fell_back:
             threshold = self._settings.max_stragglers
@@ -227,6 +232,13 @@ class Monitor:
             is_size_learned=assignment.entry.size_bytes is None and attempt.size_bytes is not None,
         )
 
+    def _forgive(self, attempts: Sequence[Attempt], now_s: float) -> None:
+        """Let no attempt suffer for the time in which this process stood still."""
+        for attempt in attempts:
+            attempt.forgive(now_s)
+        if self._rate_floor is not None:
+            self._rate_floor.forgive()
+
     def _speed(self, attempt: Attempt, now_s: float) -> float:
         """Bytes per second, smoothed over about a second of reports."""
         before, then_s, then_bytes, rate_bps = self._speeds.get(attempt.key, (0, 0.0, 0, 0.0))
@@ -238,6 +250,14 @@ class Monitor:
             rate_bps = latest_bps if n != before else 0.7 * rate_bps + 0.3 * latest_bps
         self._speeds[attempt.key] = (n, now_s, attempt.received, rate_bps)
         return rate_bps
+
+
+def _make_rate_floor(settings: Settings, flights: Flights, outside: Surroundings) -> "RateFloor | None":
+    if settings.min_rate is None:
+        return None
+    from cfetch.engine.rate_floor import RateFloor  # only --min-rate asks for it
+
+    return RateFloor(settings.min_rate, settings.max_attempts, flights, outside.emit)
 
 
 def _state(attempt: Attempt, elapsed_s: float, expected_s: float | None, end: int | None) -> State:

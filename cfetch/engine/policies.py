@@ -4,20 +4,23 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cfetch.base.config.option_table import POLICIES
 from cfetch.base.config.settings import Settings
+from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Listener, RunNoted
 from cfetch.base.registry import load, name_distribution
 from cfetch.base.secret import printable
 from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.policy import Policy, policy_of
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Policy
 
 
-def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> Policy:
+def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: float = 0.0) -> "Policy":
     """Make a policy that begins with the knowledge of earlier runs; ``wall_s`` is the time now.
 
     ``base/registry.py`` finds the policies of packages.
@@ -46,7 +49,29 @@ def make_policy(settings: Settings, knowledge: Knowledge = NOTHING, wall_s: floa
         ) from error
 
 
-def guard_policy(policy: Policy, name: str, emit: Listener) -> Policy:
+def policy_of(
+    name: str,
+    config: StragglerConfig,
+    *,
+    tick_s: float,
+    concurrency: int,
+    knowledge: Knowledge = NOTHING,
+    wall_s: float = 0.0,
+) -> "Policy":
+    """The policy of cfetch itself that is called ``name``.
+
+    ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
+    """
+    if name == "cloudfetch" or not config.enabled:
+        from cfetch.straggler.detector import Detector  # a run has one of the two
+
+        return Detector(config, tick_s=tick_s)
+    from cfetch.straggler.adaptive import Adaptive  # a run has one of the two
+
+    return Adaptive(config, concurrency=concurrency, knowledge=knowledge, wall_s=wall_s)
+
+
+def guard_policy(policy: "Policy", name: str, emit: Listener) -> "Policy":
     """The policy called ``name``, which after its first error cancels nothing; ``emit`` gets a note then."""
 
     def note(now_s: float, error: Exception) -> None:

@@ -9,36 +9,37 @@ when ``run`` returns; ``side_tasks`` ends the run in good order if one of them f
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.engine.cancellation import let_pass
-from cfetch.engine.commitment import Commitment
+from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.bring_entry import Courier
 from cfetch.engine.committing import make_commitment
-from cfetch.engine.courier import Courier
 from cfetch.engine.dispatch import Dispatch
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.fetcher import Fetcher
-from cfetch.engine.flights import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
 from cfetch.engine.links import Links
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.policies import guard_policy, make_policy
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.widths import look_at_widths, make_hosts
-from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Volume
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
-from cfetch.straggler.policy import Policy
-from cfetch.wire.rate import Use, make_limiter
-from cfetch.wire.refresh import UrlRefresher
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Transport
+
+if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
+    from cfetch.straggler.policy import Policy
+    from cfetch.wire.rate import Use
 
 PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so that pools do not ask all at once
 
@@ -47,7 +48,7 @@ class _Parts(NamedTuple):
     hosts: Hosts
     flights: Flights
     switch: StopSwitch
-    commitment: Commitment
+    commitment: "Commitment"
     segments: Segments
     fetcher: Fetcher
     dispatch: Dispatch
@@ -64,15 +65,15 @@ class Pool:
 
     def __init__(
         self,
-        entries: Entries,
+        entries: "Entries",
         settings: Settings,
-        volumes: Sequence[Volume],
+        volumes: "Sequence[Volume]",
         transport: Transport,
         outside: Surroundings,
         *,
         refresher: UrlRefresher | None = None,
         knowledge: Knowledge = NOTHING,
-        policy: Policy | None = None,
+        policy: "Policy | None" = None,
         backwards: bool = False,
     ) -> None:
         self._hosts_named = entries.hosts
@@ -91,9 +92,9 @@ class Pool:
 
     def _make_parts(
         self,
-        entries: Entries,
+        entries: "Entries",
         settings: Settings,
-        volumes: Sequence[Volume],
+        volumes: "Sequence[Volume]",
         links: Links,
         *,
         backwards: bool,
@@ -109,7 +110,11 @@ class Pool:
         commitment = make_commitment(
             entries, settings.placing, volumes, ledger, switch, idle, flights, outside, backwards=backwards
         )
-        limiter = make_limiter(settings.rates, clock)
+        limiter = None
+        if settings.rates.least_bps is not None:
+            from cfetch.wire.rate import make_limiter  # a run without limits has no limiter
+
+            limiter = make_limiter(settings.rates, clock)
         segments = Segments(
             policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments, limiter=limiter
         )
@@ -153,7 +158,7 @@ class Pool:
             await commitment.close()
             for task in watching:
                 task.cancel()
-        for step in (commitment.end, monitor.report):
+        for step in (commitment.end, monitor.report, self._parts.fetcher.report):
             try:
                 step()
             except Exception as bug:  # noqa: BLE001 - the first one is raised
@@ -189,7 +194,7 @@ class Pool:
         if self._parts.fetcher.limiter is not None and rates_bps:
             self._parts.fetcher.limiter.lease(rates_bps)
 
-    def measure_rates(self) -> dict[str, Use]:
+    def measure_rates(self) -> "dict[str, Use]":
         """Call ``Limiter.measure``; nothing without limits."""
         limiter = self._parts.fetcher.limiter
         return {} if limiter is None else limiter.measure()
@@ -230,6 +235,8 @@ class Pool:
                 self._parts.dispatch.leave(work)
                 work.task = None
             if work.moved:
+                from cfetch.engine.cancellation import let_pass  # only batches on several volumes move
+
                 await let_pass()
 
     def _share_out(self) -> None:

@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cfetch.base.errors import LocalFault
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.storage.volume import Volume
+
+if TYPE_CHECKING:
+    from cfetch.storage.volume import Volume
 
 
 class Publishing:
     """One task for each volume, from ``start`` until ``finish``."""
 
-    def __init__(self, volumes: Sequence[Volume], switch: StopSwitch) -> None:
+    def __init__(self, volumes: "Sequence[Volume]", switch: StopSwitch) -> None:
         self._volumes = volumes
         self._switch = switch
         self._tasks: list[asyncio.Task[None]] = []
@@ -27,7 +30,7 @@ class Publishing:
             volume.drain()
         await asyncio.wait(self._tasks)
 
-    async def _publish(self, volume: Volume) -> None:
+    async def _publish(self, volume: "Volume") -> None:
         try:
             await volume.run()
         except LocalFault as fault:  # the last published names could not be made durable

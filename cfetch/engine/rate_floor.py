@@ -4,16 +4,16 @@ from math import inf
 
 from cfetch.base.events import Listener, MinRateWaived
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.flights import Flight, Flights
+from cfetch.engine.attempts_under_way import Flight, Flights
 from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
 
 
 class RateFloor:
-    """The minimum rate of one run; ``min_bps`` None: there is none."""
+    """The minimum rate of one run."""
 
-    def __init__(self, min_bps: int | None, max_attempts: int, flights: Flights, emit: Listener) -> None:
+    def __init__(self, min_bps: int, max_attempts: int, flights: Flights, emit: Listener) -> None:
         self._min_bps = min_bps
-        self._rule = None if min_bps is None else MinRate(min_bps)
+        self._rule = MinRate(min_bps)
         self._max_attempts = max_attempts
         self._flights = flights
         self._emit = emit
@@ -21,7 +21,7 @@ class RateFloor:
 
     def look(self, now_s: float) -> None:
         """Break off attempts that are too slow; harmless to call more often than every ``LOOK_S``."""
-        if self._rule is None or self._min_bps is None or now_s - self._looked_s < LOOK_S:
+        if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
         flights = [flight for flight in self._flights if flight.attempt.reply.response is not None]
@@ -47,8 +47,7 @@ class RateFloor:
 
     def forgive(self) -> None:
         """Begin all windows anew, as our own process stood still."""
-        if self._rule is not None:
-            self._rule.forgive()
+        self._rule.forgive()
 
     def _measure(self, flight: Flight, now_s: float) -> Measured:
         attempt, transfer = flight

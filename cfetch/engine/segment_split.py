@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-MIN_SEGMENT_BYTES = 64 << 10  # the least that shows a rate; the gain in seconds decides about the request
+from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
+
 MIN_GAIN_S = 0.2  # of the projected end, beyond the cost of a request: rates are not known better than that
 LEAST_KEPT = 1 / 4  # share of a rest below the least segment; an attempt that would keep less keeps one byte
 SMALL_PIECES = 2  # times the least segment: it hardly matters which attempt brings pieces as small as this

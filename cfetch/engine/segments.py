@@ -7,21 +7,25 @@ missing again. So help never makes an entry fail, and there are no helpers while
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, Transient
 from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.engine.attempts_under_way import Flight, Flights
 from cfetch.engine.entry_helpers import NOT_NEEDED
-from cfetch.engine.flights import Flight, Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.held_ranges import HeldRanges, Segment
-from cfetch.storage.volume import Part, Sink
-from cfetch.straggler.policy import Policy
-from cfetch.wire.rate import Limiter
+from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
+
+if TYPE_CHECKING:
+    from cfetch.engine.segment_split import Candidate, Split
+    from cfetch.storage.held_ranges import HeldRanges, Segment
+    from cfetch.storage.volume import Part, Sink
+    from cfetch.straggler.policy import Policy
+    from cfetch.wire.rate import Limiter
 
 MOST_FAILURES = 3  # helpers of one entry that failed; then no more are sent
 PROBE_S = 2.0  # until one more is tried, as the server may have been busy or restarted; doubled each time
@@ -41,10 +45,10 @@ class Helper(NamedTuple):
 
     key: int
     transfer: Transfer
-    segment: Segment | None
+    segment: "Segment | None"
     host: str
     place_bytes: int
-    second: Part | None = None
+    second: "Part | None" = None
     is_trial: bool = False
     is_probe: bool = False
 
@@ -66,7 +70,7 @@ class Helper(NamedTuple):
             return self.transfer.helpers.second == self.key
         return self.segment.left_bytes > 0 and self.host == self.transfer.host
 
-    def open_sink(self) -> Sink:
+    def open_sink(self) -> "Sink":
         """Open the receiver of its bytes."""
         if self.second is not None:
             return self.second
@@ -79,14 +83,14 @@ class Segments:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: "Policy",
         hosts: Hosts,
         flights: Flights,
         schedule: Schedule[Transfer],
         clock: RunClock,
         *,
         most: int,
-        limiter: Limiter | None = None,
+        limiter: "Limiter | None" = None,
     ) -> None:
         """``most``: how many connections one file may have; none more where ``limiter`` has no room."""
         self._policy = policy
@@ -118,14 +122,13 @@ class Segments:
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
-        splits = choose(
-            candidates,
-            idle=idle,
-            fresh_s=self._policy.fresh_s,
-            most_attempts=self._most,
-        )
-        helpers += [helper for split in splits for helper in self._carry_out(split)]
-        return helpers + self._begin_seconds(idle - sum(split.fresh_attempts for split in splits), now_s)
+        if candidates:
+            from cfetch.engine.segment_split import choose  # most files are too small to be split
+
+            splits = choose(candidates, idle=idle, fresh_s=self._policy.fresh_s, most_attempts=self._most)
+            helpers += [helper for split in splits for helper in self._carry_out(split)]
+            idle -= sum(split.fresh_attempts for split in splits)
+        return helpers + self._begin_seconds(idle, now_s)
 
     def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
         """Ask a second time for files that cannot be split: at most once for a file, trials not counted."""
@@ -280,7 +283,7 @@ class Segments:
         """Free places at ``host``, without those for entries that wait after a failed try."""
         return max(0, self._hosts.free(host) - self._schedule.put_back)
 
-    def _candidate_of(self, flight: Flight, now_s: float) -> Candidate | None:
+    def _candidate_of(self, flight: Flight, now_s: float) -> "Candidate | None":
         """The attempt as a candidate for help; None if it cannot be helped just now."""
         attempt, transfer = flight
         part, size_bytes = transfer.part, attempt.size_bytes
@@ -314,6 +317,8 @@ class Segments:
             planned_bytes = end - start
         if planned_bytes <= 0:
             return None
+        from cfetch.engine.segment_split import Candidate, estimate_sure_bytes  # as in assign
+
         return Candidate(
             key=attempt.key,
             host=transfer.host,
@@ -323,11 +328,11 @@ class Segments:
             sure_bytes=estimate_sure_bytes(attempt, now_s),
         )
 
-    def _segment_of(self, flight: Flight) -> Segment | None:
+    def _segment_of(self, flight: Flight) -> "Segment | None":
         helper = self._helpers.get(flight.attempt.key)
         return flight.transfer.part.segment if helper is None else helper.segment
 
-    def _carry_out(self, split: Split) -> Iterator[Helper]:
+    def _carry_out(self, split: "Split") -> Iterator[Helper]:
         flight = self._flights.get(split.key)
         assert flight is not None  # no entry has begun to wait since it was chosen
         attempt, transfer = flight
@@ -347,7 +352,7 @@ class Segments:
         for cut in range(start, end, piece):
             yield self._send_helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
-    def _share(self, transfer: Transfer, size_bytes: int) -> HeldRanges:
+    def _share(self, transfer: Transfer, size_bytes: int) -> "HeldRanges":
         ranges = transfer.part.split_into_ranges(size_bytes)
         ranges.on_over = self._end_overtaken
         ranges.on_cut = self._shorten
@@ -355,25 +360,25 @@ class Segments:
         self._flights.share(transfer.entry.id, ranges)
         return ranges
 
-    def _end_overtaken(self, segment: Segment) -> None:
+    def _end_overtaken(self, segment: "Segment") -> None:
         """End an attempt whose bytes another attempt has brought."""
         self._end(self._flight_of(segment), BreakOff.OVERTAKEN)
 
-    def _shorten(self, segment: Segment) -> None:
+    def _shorten(self, segment: "Segment") -> None:
         """Shorten an attempt's range: others have begun to bring what lies beyond its new end."""
         if (flight := self._flight_of(segment)) is not None:
             attempt = flight.attempt
             attempt.to_byte = segment.end
             self._policy.note_size(attempt.key, segment.end - attempt.from_byte)
 
-    def _flight_of(self, segment: Segment) -> Flight | None:
+    def _flight_of(self, segment: "Segment") -> Flight | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
     def _send_helper(
         self,
         transfer: Transfer,
-        segment: Segment | None,
-        second: Part | None = None,
+        segment: "Segment | None",
+        second: "Part | None" = None,
         *,
         is_trial: bool = False,
     ) -> Helper:
@@ -381,7 +386,7 @@ class Segments:
         helpers, now_s = transfer.helpers, self._clock.now()
         is_probe = helpers.failures >= MOST_FAILURES
         if is_probe:
-            helpers.pause_s = min(2 * helpers.pause_s, LONGEST_PROBE_S)
+            helpers.pause_s = double(helpers.pause_s, LONGEST_PROBE_S)
             helpers.opens_s = now_s + helpers.pause_s
         place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
         helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial, is_probe)

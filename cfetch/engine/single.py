@@ -1,20 +1,23 @@
 """Implements the commitment to one volume: each verified part is published by itself."""
 
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.errors import CfetchError, LocalFault, Unstorable
 from cfetch.base.events import VolumeView
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.entry_records import Ledger
+from cfetch.engine.files_in_place import end_standing
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.search import end_standing
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Standing, Volume
+from cfetch.storage.volume_values import Standing
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
 
 
 class Single:
@@ -24,8 +27,8 @@ class Single:
 
     def __init__(
         self,
-        entries: Entries,
-        volume: Volume,
+        entries: "Entries",
+        volume: "Volume",
         schedule: Schedule[Transfer],
         ledger: Ledger,
         switch: StopSwitch,
@@ -151,7 +154,7 @@ class Single:
             self._ledger.finish(transfer, "done", volume=volume, kept_bytes=transfer.part.position)
             return
         self._ledger.finish(transfer, "failed", volume=volume, error=error)
-        if isinstance(error, LocalFault):
+        if isinstance(error, LocalFault) and not isinstance(error, Unstorable):
             self._switch.fail(error)
 
     def _cancel(self, transfer: Transfer) -> None:

@@ -7,27 +7,25 @@ file, divided by the measured speed); then the manifest's order counts.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import UNSET
 
-from cfetch.base.errors import CfetchError, Corrupt, Expired, SourceError, Straggling, Throttled
+from cfetch.base.errors import CfetchError, Corrupt, Expired, NotReady, SourceError, Straggling, Throttled
 from cfetch.base.records import AttemptRecord, FileRecord, Status, round_rate, round_s
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.entry_helpers import Helpers
-from cfetch.engine.hosts import Hosts
+from cfetch.engine.hosts import UNAVAILABLE, Hosts
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Part, Standing
-from cfetch.wire.refresh import Link
+from cfetch.storage.volume_values import Standing
+from cfetch.wire.fresh_link import Link
 
 if TYPE_CHECKING:
-    from cfetch.engine.batches.staging import Staging
-
+    from cfetch.storage.volume import Part
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 LEFT = 1 << 30  # failures of a source that is never asked again
-TOO_MANY = 429
 
 
 class Sources:
@@ -123,8 +121,8 @@ class Sources:
         self.number, self.host, self.corrupt = number, self.host_of(number), 0
         self.place = None
 
-    def has_same_origin(self, place: SecretUrl) -> bool:
-        """Whether bytes from ``place`` may follow the present ones: an ETag is valid for one origin only."""
+    def note_origin(self, place: SecretUrl) -> bool:
+        """Note where bytes come from; whether they may follow the present ones: an ETag is one origin's."""
         if self.place is None:  # the present bytes are from an earlier run
             self.place = place
         return self.place is place or self.place.origin() == place.origin()
@@ -219,7 +217,7 @@ class Tries(msgspec.Struct, gc=False):
     stragglers, which cost no try; ``below_min_rate`` attempts that were cancelled for the stated rate, which
     never make an entry immune. ``best_bytes`` is the most that was ever there, at ``progress_s``.
     ``gave_up``: the limit that ended the tries, in words. ``silences``: stragglers in a row that had not
-    brought a byte.
+    brought a byte. ``unheard`` counts attempts whose first byte took too long.
     """
 
     progress_s: float
@@ -229,6 +227,7 @@ class Tries(msgspec.Struct, gc=False):
     below_min_rate: int = 0
     best_bytes: int = 0
     silences: int = 0
+    unheard: int = 0
     gave_up: str = ""
 
     def note_progress(self, position: int, now_s: float) -> None:
@@ -251,6 +250,16 @@ class Waits(msgspec.Struct, gc=False):
     put_s: float
     due_s: float
     queued_s: float = 0.0
+
+
+class StagedBatch(Protocol):
+    """The batch of an entry on a volume, as its transfer sees it (``engine/batches/staging.py``)."""
+
+    volume_index: int
+
+    @property
+    def shown(self) -> str:
+        """The name of the batch in messages."""
 
 
 class Transfer:
@@ -282,13 +291,13 @@ class Transfer:
     def __init__(
         self,
         entry: Entry,
-        part: Part,
+        part: "Part",
         *,
         index: int = 0,
         queue: int,
         host: str,
         now_s: float,
-        staging: "Staging | None" = None,
+        staging: StagedBatch | None = None,
     ) -> None:
         self.entry = entry
         self.part = part
@@ -390,10 +399,11 @@ class Transfer:
         """Count a failed try. Stragglers and expired links have limits of their own.
 
         A 429 is about the host and not about this entry, so only the retry budget ends it: while a host
-        throttles, one entry after the other would use up its tries as the probe.
+        throttles, one entry after the other would use up its tries as the probe. A file that is not ready yet
+        is waited for as long.
         """
-        is_throttled = isinstance(error, Throttled) and error.http_status == TOO_MANY
-        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired))
+        is_throttled = isinstance(error, Throttled) and error.http_status not in (None, UNAVAILABLE)
+        self.tries.errors += not (is_throttled or isinstance(error, Straggling | Expired | NotReady))
         has_digest = self.entry.digest is not None
         self.sources.count(error, has_joined=self.has_joined(), has_digest=has_digest)
 
@@ -439,7 +449,7 @@ class Transfer:
             attempts=self.attempts,
             error_kind=None if error is None else error.kind,
             error=None if error is None else f"{error}; {gave_up}" if gave_up else str(error),
-            batch=None if self.staging is None else self.staging.batch.shown,
+            batch=None if self.staging is None else self.staging.shown,
             url=str(entry.url) if status == "failed" else UNSET,
             line=entry.line if status == "failed" else UNSET,
             columns=dict(entry.kept) if entry.kept else UNSET,

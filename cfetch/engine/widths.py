@@ -3,11 +3,10 @@
 from cfetch.base.clock import RunClock
 from cfetch.base.config.engine import Widths
 from cfetch.base.events import BreakerClosed, Listener, WidthChanged
-from cfetch.engine.flights import Flights
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width
-from cfetch.wire.request_pace import RequestPace
 from cfetch.wire.retry import Limits
 
 SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing about its host's rate
@@ -19,7 +18,11 @@ def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool
     ``known``: what earlier runs have learned. ``splits``: idle workers help with files under way.
     """
     start = min(widths.concurrency, widths.per_host or widths.concurrency)
-    pace = None if widths.requests_per_s is None else RequestPace(widths.requests_per_s)
+    pace = None
+    if widths.requests_per_s is not None:
+        from cfetch.wire.request_pace import RequestPace  # only --rate asks for it
+
+        pace = RequestPace(widths.requests_per_s)
     if not widths.adaptive:
         return Hosts(start, limits, pace=pace)
     most = min(widths.most, widths.per_host or widths.most)

@@ -9,15 +9,20 @@ Read in this order::
     source.py  compressed.py     the bytes as strict UTF-8, a window at a time; gzip and zstd decompressed
     formats/                     one reader for each format: bytes to rows
     rows.py                      a row to an entry: the one place where rows become trusted
-    columns.py  kept.py  names.py    the meaning of columns, and kept columns; paths that no row states
+    columns.py  kept_columns.py  names.py    the meaning of columns, kept columns; paths that no row states
+    url_template.py              URLs made of a table's columns
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  object_urls.py      the URLs that a manifest may state; objects of a store
+    signatures.py                the keys of a query that change when a link is signed anew
+    dot_segments.py              ``.`` and ``..`` in the paths of links
     repository_urls.py  repository_hub.py    hf://: files of repositories; the address of their hub
     digests.py                   the hashes that a manifest may state
     folding.py                   names that are one file where names are not kept as they are
     entry.py                     ``Entry`` and ``SafePath``, types that only a check can make
     faults.py  reading.py        collects the faults; reads a manifest in one walk
     freezing.py                  ``freeze``: the checks that need all entries
+    spool.py                     a nameless file for a list that comes as a stream
+    clashes.py                   what entries mean to each other that want one path (pure)
     collisions.py  assembly.py   entries that want the same path; pieces that make one file
     plan.py                      the frozen manifest
     entries.py                   two ports of a frozen manifest: for an engine and for a use case

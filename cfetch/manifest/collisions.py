@@ -10,14 +10,13 @@ the caller reads those few entries again and ``compare_entries`` decides.
 import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import IO
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
-from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.folding import collision_key
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
@@ -163,46 +162,3 @@ def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], 
         array("q", (number >> 32 for number in joined)),
         array("I", (number & 0xFFFFFFFF for number in joined)),
     )
-
-
-def compare_entries(same_key: Iterable[Entry], inner: Entry | None) -> Iterator[int | Collision]:
-    """Compare entries that may want the same path, in their order, with the first entry beneath that path.
-
-    Pieces of one file do not collide with each other.
-
-    Yields collisions, and the position of each entry that only repeats an earlier one.
-    """
-    by_path: dict[str, Entry] = {}
-    for position, entry in enumerate(same_key):
-        outer = next(iter(by_path.values()), entry)
-        other = by_path.setdefault(entry.path, entry)
-        if other is not entry:
-            if entry.piece is not None and other.piece is not None:
-                continue
-            if _is_repeated(entry, other):
-                yield position
-            else:
-                shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
-                yield Collision(
-                    other,
-                    entry,
-                    shown,
-                    "give one of them another path, or name files by --name-by url-path, row or hash",
-                )
-        elif outer is not entry and collision_key(outer.path) == collision_key(entry.path):
-            shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
-            yield Collision(outer, entry, f"{shown} differ only in case or Unicode form", "rename one")
-    for outer in list(by_path.values())[:1]:
-        if inner is not None and collision_key(inner.path).startswith(collision_key(outer.path) + "/"):
-            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
-            yield Collision(outer, inner, shown, "rename one")
-
-
-def _is_repeated(entry: Entry, other: Entry) -> bool:
-    same_bytes = (entry.size_bytes, entry.range_start, entry.digest, entry.piece) == (
-        other.size_bytes,
-        other.range_start,
-        other.digest,
-        other.piece,
-    )
-    return same_bytes and entry.url == other.url

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import UsageError
-from cfetch.manifest.digests import HEX_DIGITS
-from cfetch.manifest.kept import KEPT, MOST_COLUMNS
-from cfetch.manifest.strict_json import quoted_key
+from cfetch.manifest.digests import HEX_DIGITS, find_algorithm
+from cfetch.manifest.faults import quoted_key
+from cfetch.manifest.kept_columns import KEPT, MOST_COLUMNS
+from cfetch.manifest.names import find_relative_path
+from cfetch.manifest.url_template import UrlTemplate
 
 NO_COLUMN = "none"
 MAX_REMEMBERED = 1000  # sets of keys; rows of JSON may each have another
@@ -26,9 +28,12 @@ _URL_NAMES = frozenset({
     "download_link", "download_path",
 })  # fmt: skip
 _PATH_NAMES = frozenset(["filename", "file_name", "filepath", "file_path"])
-_HASH_NAMES = {f"{name}sum": name for name in ("md5", "sha1", "sha256", "sha512")}
+_HASH_STEMS = ("md5", "sha", "blake")
 _WATCHED = ("path", "size", *HEX_DIGITS)
 """The keys whose loss nobody would notice: files would only be named or verified in another way."""
+
+_FURTHER, _ARGUMENT = "\0url:", "\0argument:"  # before names of columns, where rows have native keys
+_OF_ONE_FILE = _WATCHED
 
 _NO_SLIPS = frozenset({"site", "side", "bath", "math"})  # one letter from a key, but common words
 _RANGE_NAMES = (
@@ -42,6 +47,10 @@ _INDEX_NAMES = frozenset({"urlkey", "timestamp"})
 """Columns of an index of web archives: there ``url`` names the page, and ``filename`` the archive."""
 
 
+_RECORD_KEYS = frozenset({"@context", "@type", "distribution", "resources", "hasPart", "assets", "files"})
+"""Keys of catalogues that hold the files of a record: CKAN, schema.org, Croissant, GitHub, STAC, OSF."""
+
+
 class ColumnError(ValueError):
     """The meaning of a table's columns is not clear; the message says which option decides."""
 
@@ -49,6 +58,14 @@ class ColumnError(ValueError):
 def is_url_name(name: str) -> bool:
     """Whether a column of this name holds the URLs."""
     return _fold(name) in _URL_NAMES
+
+
+def find_key(name: str) -> str | None:
+    """The native key of a path or a hash that a column of this name holds; None: it holds neither."""
+    folded = _fold(name)
+    if folded in _PATH_NAMES:
+        return "path"
+    return find_algorithm(folded.removesuffix("sum")) if folded.startswith(_HASH_STEMS) else None
 
 
 class Columns:
@@ -63,6 +80,10 @@ class Columns:
         self._named = _named_columns(options)
         self._kept: set[str] = set()
         self._remembered: dict[tuple[str, ...], dict[str, str] | None] = {}
+        self._keeps_paths = options.name_by == "last"
+        self._several = tuple(f"{_FURTHER}{name}" for name in options.more_url_columns)
+        self._template = None if options.url_template is None else UrlTemplate(options.url_template)
+        self._is_path_too = options.path_column is not None and options.path_column == options.url_column
 
     def choose(self, names: Sequence[str]) -> dict[str, str]:
         """Column -> native key, for the columns that are read.
@@ -71,6 +92,7 @@ class Columns:
             ColumnError: there is no column of URLs, or a name may mean two things.
         """
         chosen = self._choose_named(names)
+        taken_for_all = set(_OF_ONE_FILE) if self._several else set()
         self._choose_range(names, chosen)
         taken = set(chosen.values())
         none = {key for key, column in self._named.items() if column == NO_COLUMN}
@@ -78,19 +100,26 @@ class Columns:
             key = name if name in self._known else self._key_of(name)
             if name in chosen or key is None or key in none or key in ("url", "length"):
                 continue
+            if key in taken_for_all:
+                self.left_out[quoted_key(name)] = None
+                continue
             if key not in taken:
                 chosen[name] = key
                 taken.add(key)
             elif key not in self._named:
                 raise ColumnError(f"two columns may hold {key}; name one of them, or rename the other")
-        if "url" not in taken:
+        if self._template is not None:
+            self._choose_arguments(names, chosen)
+        elif "url" not in taken:
             candidates = [name for name in names if name not in self.options.keep_columns]
             chosen[_find_url_column(candidates)] = "url"
         self._choose_kept(names, chosen)
         for name in names:
             if name not in chosen:
-                self._leave_out(name, taken | none)
-            elif name != chosen[name] and not chosen[name].startswith(KEPT):
+                self._leave_out(name, taken | none | taken_for_all)
+            elif chosen[name].startswith(_FURTHER):
+                self.read_as[quoted_key(name)] = "url"
+            elif name != chosen[name] and not chosen[name].startswith((KEPT, _ARGUMENT)):
                 self.read_as[quoted_key(name)] = chosen[name]
         return chosen
 
@@ -103,6 +132,8 @@ class Columns:
         if type(fields) is not dict or len(fields) > MAX_COLUMNS:
             return {"url": fields} if type(fields) is str else fields  # ``check_row`` refuses it
         names = tuple(fields)
+        if not _RECORD_KEYS.isdisjoint(names) and self._named.get("url") is None:
+            _refuse_record(fields)
         try:
             chosen = self._remembered[names]
         except KeyError:
@@ -116,6 +147,42 @@ class Columns:
             for key in ("offset", "length"):
                 renamed[key] = _read_digits(renamed[key])
         return renamed
+
+    def expand(self, fields: object) -> Sequence[object]:
+        """The entries of a table's row: one, unless it names several files; a relative URL keeps its path."""
+        if type(fields) is not dict:
+            return (fields,)
+        if self._template is not None:
+            fields = self._template.fill(fields)
+        if self._is_path_too and "url" in fields:
+            fields = {**fields, "path": fields["url"]}
+        rows = self._split(fields) if self._several else (fields,)
+        return [self._keep_path(each) for each in rows]
+
+    def _split(self, fields: dict[str, object]) -> Sequence[dict[str, object]]:
+        urls = [fields.get(key) for key in ("url", *self._several)]
+        others = {key: value for key, value in fields.items() if key != "url" and key not in self._several}
+        return [{"url": url, **others} for url in urls if url is not None and url != ""] or [others]
+
+    def _keep_path(self, fields: dict[str, object]) -> dict[str, object]:
+        url = fields.get("url")
+        if not self._keeps_paths or type(url) is not str or "/" not in url or "://" in url:
+            return fields
+        if fields.get("path") is not None or "length" in fields or (path := find_relative_path(url)) is None:
+            return fields
+        return {**fields, "path": path}
+
+    def _choose_arguments(self, names: Sequence[str], chosen: dict[str, str]) -> None:
+        """Choose the columns of the template. Raises ColumnError: one is not there."""
+        assert self._template is not None
+        self._template.places.clear()
+        for name in self._template.names:
+            if name not in names:
+                raise ColumnError(
+                    f"there is no column {quoted_key(name)} for --url-template; the columns: "
+                    f"{_list_names(names)}"
+                )
+            self._template.places[name] = chosen.setdefault(name, _ARGUMENT + name)
 
     def _is_plain(self, names: Sequence[str]) -> bool:
         """Whether all names are native keys; a length without offset is not, as it may be in seconds."""
@@ -137,12 +204,16 @@ class Columns:
 
     def _key_of(self, name: str) -> str | None:
         folded = _fold(name)
-        if folded in self._known:
-            return folded
-        return "path" if folded in _PATH_NAMES else _HASH_NAMES.get(folded)
+        return folded if folded in self._known else find_key(name)
 
     def _choose_named(self, names: Sequence[str]) -> dict[str, str]:
         chosen = {}
+        for column in self.options.more_url_columns:
+            if column not in names:
+                raise ColumnError(
+                    f"there is no column {quoted_key(column)}; the columns: {_list_names(names)}"
+                )
+            chosen[column] = _FURTHER + column
         for key, column in self._named.items():
             if column == NO_COLUMN and key != "url":
                 continue
@@ -194,6 +265,16 @@ class Columns:
             self.left_out[quoted_key(name)] = None
 
 
+def _refuse_record(fields: dict[str, object]) -> None:
+    """Raise ColumnError if an object lists files beside its ``url``, which then is a page about them."""
+    for key in _RECORD_KEYS & fields.keys():
+        if key[0] == "@" or (isinstance(fields[key], list | dict) and fields[key]):
+            raise ColumnError(
+                f"it is a record with {key!r}, and its url is a page about it; --query reads the files "
+                "that it lists, and --url-column url says that the pages are meant"
+            )
+
+
 def _named_columns(options: ReadingOptions) -> dict[str, str]:
     """Native key -> the column that the user has named for it."""
     named = {
@@ -215,7 +296,13 @@ def _named_columns(options: ReadingOptions) -> dict[str, str]:
         named[algorithm] = column
     if len(options.keep_columns) > MOST_COLUMNS:
         raise UsageError(f"--keep-columns takes {MOST_COLUMNS} columns at most")
-    columns = [column for column in named.values() if column != NO_COLUMN]
+    if options.url_column is not None and options.path_column == options.url_column:
+        del named["path"]  # the URL is relative, and its path is the file's
+    if options.url_template is not None and options.url_column is not None:
+        raise UsageError("--url-template makes the URLs, so --url-column has nothing to name")
+    if options.more_url_columns and len(named) > 1:
+        raise UsageError("with several --url-column, no column states the path, size or hash of each file")
+    columns = [column for column in (*named.values(), *options.more_url_columns) if column != NO_COLUMN]
     if len(set(columns)) < len(columns):
         raise UsageError("one column is named for two things")
     return named
@@ -228,11 +315,12 @@ def _find_url_column(names: Sequence[str]) -> str:
     if candidates:
         raise ColumnError(
             f"{len(candidates)} columns may hold the URLs: {_list_names(candidates)}; "
-            "name one with --url-column"
+            "name one with --url-column, or repeat it if each row has several files"
         )
     raise ColumnError(
         "the column url is missing: the columns must have url among them, or name the column that has the "
-        f"URLs with --url-column; its columns: {_list_names(names)}"
+        "URLs with --url-column, or make URLs of others by --url-template 'https://…/{NAME}'; its columns: "
+        f"{_list_names(names)}"
     )
 
 

@@ -4,7 +4,6 @@ A small file can expand to any number of bytes, so their number and their ratio 
 """
 
 import gzip
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +51,9 @@ def open_decompressed(source: BinaryIO, name: str) -> Iterator[BinaryIO]:
     if not is_compressed(start):
         yield source
         return
-    with tempfile.TemporaryFile() as plain:
+    from cfetch.manifest.spool import open_spool  # most lists are read where they are
+
+    with open_spool() as plain:
         _copy(source, plain, name, as_zstd=is_zstd(start))
         yield plain
 

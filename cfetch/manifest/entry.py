@@ -141,13 +141,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 class Collision(NamedTuple):
     """Two entries that cannot both be downloaded. ``second`` is the later one, except for file and directory.
 
-    If a piece of a file does not fit by itself, ``first`` and ``second`` are the same entry.
+    If a piece of a file does not fit by itself, ``first`` and ``second`` are the same entry. ``left_out`` is
+    the entry without which the other can be downloaded, if faulty rows are skipped.
     """
 
     first: Entry
     second: Entry
     what: str
     remedy: str
+    left_out: Entry | None = None
 
     def message(self, places: str) -> str:
         """The message about the collision; ``places`` says where the two entries are."""

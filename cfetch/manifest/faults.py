@@ -1,14 +1,39 @@
-"""Collects the faults of a manifest, so that the user can correct all of them at once.
+"""Collects the faults of a manifest, so that the user can correct all at once; and names what is wrong.
 
 A fault in one row is added, and reading goes on. A fault in the document's own grammar ends the reading: it
 is raised as ``BrokenDocumentError`` and becomes the last fault.
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cfetch.base.errors import ManifestError, Problem
+from cfetch.base.secret import printable
 
 MAX_KEPT = 100  # more than a person reads, and the message does not grow with the manifest; all are counted
+
+_KINDS = {
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number with a fraction or an exponent",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A value that is wrong for every key; ``reason`` says what it is."""
+
+    reason: str
+
+
+MOST_OF_ONE_SORT = 500
+_DETAIL = re.compile(r"\A\w+\[[0-9]+\]: |'[^']*'|[0-9]+")
 
 
 class BrokenDocumentError(Exception):
@@ -22,15 +47,40 @@ class BrokenDocumentError(Exception):
 class Faults:
     """Counts every fault and keeps the first ``MAX_KEPT``; ``report`` gets each one, if given."""
 
-    def __init__(self, report: Callable[[int, str], None] | None = None) -> None:
+    def __init__(self, report: Callable[[int, str], None] | None = None, *, gives_up: bool = False) -> None:
+        """``gives_up``: end the reading at the ``MOST_OF_ONE_SORT``-th fault of one sort."""
         self.total = 0
+        self._gives_up = gives_up
+        self._sorts: Counter[str] = Counter()
         self.skipped = 0
         self.source: str | None = None  # the manifest that is read now, if there are several
         self._kept: list[Problem] = []
         self._report = report
 
+    @property
+    def are_skipped(self) -> bool:
+        """Whether rows with faults are reported and left out."""
+        return self._report is not None
+
     def add(self, line: int, message: str) -> None:
-        """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value."""
+        """Note one fault; ``message`` must hold no query of a URL, no userinfo and no header value.
+
+        Raises:
+            BrokenDocumentError: there are so many of its sort that this is another kind of list, or none.
+        """
+        self._keep(line, message)
+        if self._gives_up:
+            sort = _DETAIL.sub("", message)
+            self._sorts[sort] += 1
+            if self._sorts[sort] >= MOST_OF_ONE_SORT or len(self._sorts) > MOST_OF_ONE_SORT:
+                raise BrokenDocumentError(
+                    line,
+                    f"so many rows have a fault like this that it may be a list of another kind, or none: "
+                    f"{MOST_OF_ONE_SORT}; --from-format names the kind of a list, and --bad-rows skip leaves "
+                    "such rows out",
+                )
+
+    def _keep(self, line: int, message: str) -> None:
         self.total += 1
         if self._report is not None:
             self._report(line, message if self.source is None else f"{self.source}: {message}")
@@ -40,7 +90,7 @@ class Faults:
     def note_break(self, error: BrokenDocumentError) -> None:
         """Note where reading ended; this fault is always kept, as later faults are unknown."""
         del self._kept[MAX_KEPT - 1 :]
-        self.add(error.line, f"{error}; what follows was not read")
+        self._keep(error.line, f"{error}; what follows was not read")
 
     def forgive(self, before: int) -> None:
         """Drop all but the first ``before`` faults: they are in rows that are skipped."""
@@ -56,3 +106,14 @@ class Faults:
                 tuple(sorted(self._kept, key=lambda problem: (problem.source or "", problem.line))),
                 self.total,
             )
+
+
+def kind_of(value: object) -> str:
+    """The kind of ``value``, in JSON's words; never the value itself, which may be a secret."""
+    return value.reason if isinstance(value, Misfit) else _KINDS.get(type(value), "another type")
+
+
+def quoted_key(key: str) -> str:
+    """``key`` in quotes if it looks like one; a URL in its place may hold a secret and is not shown."""
+    plain = len(key) <= 64 and key.replace("_", "").replace("-", "").replace(" ", "").isalnum()
+    return repr(printable(key)) if plain else f"of {len(key)} characters that is no plain word"

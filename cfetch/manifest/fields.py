@@ -10,9 +10,9 @@ from datetime import datetime
 from functools import partial
 
 from cfetch.base.secret import SecretText
-from cfetch.manifest.digests import HEX_DIGITS
+from cfetch.manifest.digests import HEX_DIGITS, find_stated
 from cfetch.manifest.entry import Digest, SafePath, UnsafePathError, safe_path
-from cfetch.manifest.strict_json import kind_of, quoted_key
+from cfetch.manifest.faults import kind_of, quoted_key
 
 Headers = tuple[tuple[str, SecretText], ...]
 
@@ -89,10 +89,10 @@ def _check_string(value: object) -> str:
 def check_hash(algorithm: str, value: object) -> Digest:
     """Hexadecimal digits, with or without the algorithm and a colon before them, as in ``sha256:…``."""
     text, digits = _check_string(value), HEX_DIGITS[algorithm]
-    if len(text) != digits:
-        text = text.removeprefix(f"{algorithm}:")
+    if len(text) != digits and (stated := find_stated(text)) is not None and stated[0] == algorithm:
+        text = stated[1]
     if len(text) != digits or not _HEX.match(text):
-        text = text.removeprefix(f"{algorithm}-")  # as in Subresource Integrity
+        text = text.removeprefix(f"{algorithm}:").removeprefix(f"{algorithm}-")  # as in Subresource Integrity
         is_base64 = len(text) == -(-digits // 6) * 4 and _BASE64.match(text)
         hint = "; write the bytes of its base64 as such digits" if is_base64 else ""
         raise FieldError(f"it must be {digits} hexadecimal digits{hint}")

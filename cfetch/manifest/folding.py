@@ -22,13 +22,20 @@ _SHORT_STATE = re.compile(r"cfetch~[0-9]")  # the short name of the state direct
 
 
 class Folding(NamedTuple):
-    """What a file system does: the letters that it drops at the end of a name, whether it ignores others."""
+    """What a file system does with names.
+
+    ``ends``: the letters that it drops at the end of a name; ``ignores``: others that it passes over;
+    ``case``, ``forms``: it takes names that differ only in case, or only in their Unicode form, for one.
+    """
 
     ends: str = ""
     ignores: bool = False
+    case: bool = False
+    forms: bool = False
 
 
 KEEPS_NAMES = Folding()
+MAY_FOLD = Folding(case=True, forms=True)  # where the destination cannot be asked
 
 
 def collision_key(path: str) -> str:
@@ -39,6 +46,17 @@ def collision_key(path: str) -> str:
     if path.isascii():
         return path.lower()
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+
+
+def fold_letters(path: str, folding: Folding) -> str:
+    """The key of a path by case and form alone; equal keys mean one file on such a file system."""
+    if path.isascii():
+        return path.lower() if folding.case else path
+    if folding.case and folding.forms:
+        return collision_key(path)
+    if folding.case:
+        return path.casefold()
+    return unicodedata.normalize("NFD", path) if folding.forms else path
 
 
 def _fold_path(path: str, folding: Folding) -> str:

@@ -17,11 +17,10 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
-from cfetch.manifest.assembly import place_pieces, put_in_place
-from cfetch.manifest.collisions import compare_entries
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
+from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
 from cfetch.manifest.plan import FILE_NAME, About, Plan
 from cfetch.manifest.plan_file import BLOCK, PlanFile
 from cfetch.manifest.reading import Reading
@@ -62,6 +61,7 @@ def freeze(
     options: ReadingOptions = STANDARD,
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
+    folding: Folding = KEEPS_NAMES,
 ) -> Plan:
     """Validate a manifest, or several as one list, and seal their entries in ``directory``.
 
@@ -75,6 +75,7 @@ def freeze(
             skipped.
         report: gets the line and the reason of each fault, if such rows are skipped.
         only: the paths of the entries that the plan is to have; they keep their ids. None is all.
+        folding: which names are one file at the destination.
 
     Raises:
         ManifestError: the manifests have faults (all are named); nothing is left in ``directory``.
@@ -93,6 +94,7 @@ def freeze(
         progress=progress,
         only=only,
         find_place=walk.find_place if len(parts) > 1 else None,
+        folding=folding,
     )
 
 
@@ -110,7 +112,7 @@ class _Walk:
         self._base_url = base_url
         self._options = options
         self._begins: list[int] = []  # of each manifest, the number of its first row
-        self.faults = Faults(report if options.bad_rows == "skip" else None)
+        self.faults = Faults(report) if options.bad_rows == "skip" else Faults(gives_up=True)
         self.document = Document()
 
     def read(self) -> Iterator[Entry]:
@@ -144,28 +146,39 @@ class _Walk:
         return f"{self._parts[number].name}{where}"
 
 
-def freeze_entries(entries: Iterable[Entry], *, name: str, directory: Path) -> Plan:
+def freeze_entries(
+    entries: Iterable[Entry], *, name: str, directory: Path, folding: Folding = MAY_FOLD
+) -> Plan:
     """Seal entries in ``directory`` that have been checked one by one already, such as a feed's entries.
 
     Their ids and line numbers are replaced; ``name`` is their name for messages, without secrets.
+    ``folding``: which names are one file at the destination.
 
     Raises:
         ManifestError: two entries want the same path; nothing is left in ``directory``.
         LocalFault: ``directory`` cannot be written.
     """
     numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
-    return _freeze(numbered, Faults(), Document(), name=name, directory=directory)
+    return _freeze(numbered, Faults(), Document(), name=name, directory=directory, folding=folding)
 
 
 def freeze_again(
-    plan: Plan, entries: Iterable[Entry], faults: Faults, *, directory: Path, only: Container[str] | None
+    plan: Plan,
+    entries: Iterable[Entry],
+    faults: Faults,
+    *,
+    directory: Path,
+    only: Container[str] | None,
+    folding: Folding = KEEPS_NAMES,
 ) -> Plan:
     """Seal entries of ``plan`` with other paths; ``faults`` are complete when all entries have been read.
 
     Raises as ``freeze``.
     """
     document = Document(headers=plan.headers, notes=list(plan.notes), partial=plan.partial)
-    return _freeze(entries, faults, document, name=plan.source, directory=directory, only=only)
+    return _freeze(
+        entries, faults, document, name=plan.source, directory=directory, only=only, folding=folding
+    )
 
 
 def _freeze(
@@ -178,6 +191,7 @@ def _freeze(
     progress: Callable[[int], None] | None = None,
     only: Container[str] | None = None,
     find_place: Callable[[Entry], str] | None = None,
+    folding: Folding = KEEPS_NAMES,
 ) -> Plan:
     """Seal ``entries``; ``faults`` and ``document`` are complete when all of them have been read.
 
@@ -185,7 +199,17 @@ def _freeze(
     """
     files: list[PlanFile] = []
     try:
-        file, merged = _seal_entries(entries, faults, directory, files, progress, only, find_place)
+        file, has_pieces = _seal_entries(entries, directory, files, progress)
+        comparison = _Comparison(file, faults, find_place, folding)
+        comparison.compare_all()
+        merged = len(comparison.repeated)
+        # rows that were skipped had numbers too, and equal plans must have equal ids
+        if not faults.total and (merged or only is not None or faults.skipped or has_pieces):
+            smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
+            files.append(smaller)
+            _copy_wanted(comparison, only, file, smaller)
+            smaller.take_place_of(file)
+            file = smaller
         faults.raise_if_any(name)
         file.end(msgspec.msgpack.encode(About(name, document.headers, merged)))
     except BaseException:
@@ -205,14 +229,11 @@ def _freeze(
 
 def _seal_entries(
     entries: Iterable[Entry],
-    faults: Faults,
     directory: Path,
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
-    only: Container[str] | None,
-    find_place: Callable[[Entry], str] | None,
-) -> tuple[PlanFile, int]:
-    """Return the sealed file, and how many entries were merged. ``files`` gets every opened file."""
+) -> tuple[PlanFile, bool]:
+    """Return the sealed file of all entries, and whether pieces are among them; ``files`` gets the file."""
     file = PlanFile(directory / FILE_NAME)
     files.append(file)
     has_pieces = False
@@ -223,42 +244,45 @@ def _seal_entries(
         if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
             progress(len(file))
     file.seal()
-    comparison = _Comparison(file, faults, find_place)
-    comparison.compare_all()
-    repeated = comparison.repeated
-    # rows that were skipped had numbers too, and equal plans must have equal ids
-    if faults.total or not (repeated or only is not None or faults.skipped or has_pieces):
-        return file, 0
-    smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
-    files.append(smaller)
-    _copy_wanted(comparison, only, file, smaller)
-    smaller.take_place_of(file)
-    return smaller, len(repeated)
+    return file, has_pieces
 
 
 class _Comparison:
     """Compares entries that want the same path, and reports collisions as faults.
 
-    ``repeated``: the indexes of entries that only repeat an earlier one. ``placed``: by index, the places of
-    pieces in their files.
+    ``repeated``: the indexes of entries that only repeat an earlier one; ``left_out``: those that collide
+    with another, if faulty rows are skipped. ``placed``: by index, the places of pieces in their files.
     """
 
-    def __init__(self, file: PlanFile, faults: Faults, find_place: Callable[[Entry], str] | None) -> None:
+    def __init__(
+        self,
+        file: PlanFile,
+        faults: Faults,
+        find_place: Callable[[Entry], str] | None,
+        folding: Folding,
+    ) -> None:
         self._file = file
         self._faults = faults
         self._find_place = find_place
+        self._folding = folding
+        self.left_out: set[int] = set()
         self.repeated = array("q")
         self.placed: dict[int, Piece] = {}
 
     def compare_all(self) -> None:
         """Compare all entries of the sealed file."""
         for same_key, beneath in self._file.paths.candidates():
+            from cfetch.manifest.clashes import compare_entries  # few lists want a path twice
+
             inner = self._file.entry(beneath[0]) if beneath else None
-            for result in compare_entries(map(self._file.entry, same_key), inner):
+            for result in compare_entries(map(self._file.entry, same_key), inner, self._folding):
                 if isinstance(result, int):
                     self.repeated.append(same_key[result])
                 else:
-                    self._report(result.first, result.second, result.message)
+                    self._report(result)
+                    if self._faults.are_skipped and result.left_out is not None:
+                        self._faults.forgive(self._faults.total - 1)
+                        self.left_out.add(self._find_index(result.left_out, same_key))
             pieces: dict[str, list[int]] = {}
             for index in same_key:
                 entry = self._file.entry(index)
@@ -274,13 +298,19 @@ class _Comparison:
         return self.placed.get(index)
 
     def _place(self, indexes: Sequence[int]) -> None:
+        from cfetch.manifest.assembly import place_pieces  # few manifests have pieces
+
         placed = place_pieces([self._file.entry(index) for index in indexes])
         if isinstance(placed, Collision):
-            self._report(placed.first, placed.second, placed.message)
+            self._report(placed)
         else:
             self.placed.update(zip(indexes, placed, strict=True))
 
-    def _report(self, first: Entry, second: Entry, message: Callable[[str], str]) -> None:
+    def _find_index(self, entry: Entry, indexes: Sequence[int]) -> int:
+        return next(index for index in indexes if self._file.entry(index).id == entry.id)
+
+    def _report(self, collision: Collision) -> None:
+        first, second, message = collision.first, collision.second, collision.message
         if self._find_place is None:
             self._faults.add(max(first.line, second.line), message(places(first, second)))
         else:
@@ -290,7 +320,7 @@ class _Comparison:
 def _copy_wanted(
     comparison: _Comparison, only: Container[str] | None, file: PlanFile, smaller: PlanFile
 ) -> None:
-    dropped = iter(sorted(comparison.repeated))
+    dropped = iter(sorted({*comparison.repeated, *comparison.left_out}))
     next_dropped, entry_id = next(dropped, -1), 0
     for index in range(len(file)):
         if index == next_dropped:
@@ -298,6 +328,8 @@ def _copy_wanted(
             continue
         entry = file.entry(index)
         if entry.piece is not None and (piece := comparison.find_piece(index)) is not None:
+            from cfetch.manifest.assembly import put_in_place  # few manifests have pieces
+
             entry = put_in_place(entry, piece)
         if only is None or entry.path in only:
             smaller.extend([msgspec.structs.replace(entry, id=entry_id)])

@@ -2,8 +2,10 @@
 
 ``last`` is the last segment of the URL's path. ``url-path`` keeps its directories too. ``row`` is the row's
 number, in directories of 10,000, and ``hash`` the SHA-256 of the URL without its signature, in 256
-directories; both keep the ending. ``header`` is the name that the server states (``run/server_names.py``);
-until the server has been asked, the name is as for ``hash``. A byte range of a URL has its offset and length
+directories; both keep the ending. ``url-query`` is the last segment with the query behind it, as wget names
+files, but without a signature. ``header`` is the name that the server states, ``final-url`` the one in the
+URL to which it redirects (``run/server_names.py``); until the server has been asked, the name is as for
+``hash``. A byte range of a URL has its offset and length
 before the name.
 """
 
@@ -11,9 +13,10 @@ import re
 from hashlib import sha256
 from urllib.parse import unquote, urlsplit
 
+from cfetch.base.config.reading import ASKING
 from cfetch.base.errors import UsageError
 from cfetch.manifest.object_urls import split_object_url
-from cfetch.manifest.urls import UrlError, strip_signature
+from cfetch.manifest.urls import UrlError, last_segment, strip_signature
 
 ROWS_PER_DIRECTORY = 10_000
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}(?:\.(?:gz|bz2|xz|zst))?\Z")
@@ -28,7 +31,11 @@ def choose_path(url: str, index: int, name_by: str) -> str:
     object_url = split_object_url(url)
     path = urlsplit(url).path if object_url is None else object_url.key
     if name_by == "url-path":
-        return decode_path(path) if object_url is None else path
+        return _decode_path(path) if object_url is None else path
+    if name_by == "url-query":
+        query = "" if object_url else urlsplit(strip_signature(url)).query.replace("/", "%2F")
+        name = last_segment(url)
+        return f"{name}?{query}" if query else name
     ending = _ENDING.search(path)
     suffix = ending[0].lower() if ending else ""
     if name_by == "row":
@@ -43,7 +50,7 @@ def name_range(path: str, start: int, size_bytes: int) -> str:
     return f"{directory}{slash}{start}-{size_bytes}-{name}"
 
 
-def decode_path(path: str) -> str:
+def _decode_path(path: str) -> str:
     """The path of a URL as a relative path: each segment is percent-decoded once.
 
     Raises:
@@ -63,10 +70,24 @@ def decode_path(path: str) -> str:
     return "/".join(segments)
 
 
+_RELATIVE = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*:)(?:\./)?([^/?#.][^?#]*[^/?#]|[^/?#.])\Z")
+
+
+def find_relative_path(url: str) -> str | None:
+    """The path that a relative URL without a query means; None: it is another URL, or means none."""
+    match = _RELATIVE.match(url) if "://" not in url else None
+    if match is None:
+        return None
+    try:
+        return _decode_path(match[1])
+    except UrlError:
+        return None
+
+
 def refuse_server_names(name_by: str) -> None:
-    """Raise UsageError for ``header``, for a command that asks no server for files."""
-    if name_by == "header":
+    """Raise UsageError for a rule that asks servers, for a command that asks no server for files."""
+    if name_by in ASKING:
         raise UsageError(
-            "--name-by header asks the servers of the files, which this command does not do; "
-            "`cfetch manifest build LIST --name-by header -o FILE` writes a manifest with the names"
+            f"--name-by {name_by} asks the servers of the files, which this command does not do; "
+            f"`cfetch manifest build LIST --name-by {name_by} -o FILE` writes a manifest with the names"
         )

@@ -8,9 +8,10 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-SCHEMES = ("s3://", "gs://", "az://")
+from cfetch.base.schemes import OBJECT_STORES
+
 _OBJECT = re.compile(
-    r"(?P<store>(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*)(?:/(?P<key>[^\x00-\x1f\x7f\ud800-\udfff]*))?\Z"
+    rf"(?P<store>(?:{'|'.join(OBJECT_STORES)})://[A-Za-z0-9][A-Za-z0-9._-]*)(?:/(?P<key>[^\x00-\x1f\x7f\ud800-\udfff]*))?\Z"
 )
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -20,11 +21,6 @@ class ObjectUrl(NamedTuple):
 
     store: str
     key: str
-
-
-def is_object_url(text: str) -> bool:
-    """Whether the text has the scheme of an object store; nothing else is checked."""
-    return text.startswith(SCHEMES)
 
 
 def split_object_url(text: str) -> ObjectUrl | None:

@@ -11,12 +11,11 @@ from typing import BinaryIO
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import is_object_url
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
-from cfetch.manifest.object_urls import split_object_url
-from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
@@ -50,7 +49,7 @@ class Reading:
             given_base_url=None if base_url is None else check_base_url(base_url),
             own_url=source.own_url,
             options=options,
-            hub=find_endpoint,
+            hub=_find_endpoint,
         )
         self._skips = options.bad_rows == "skip"
         self.rows = self._first = first
@@ -73,6 +72,10 @@ class Reading:
             self.faults.note_break(error)
             return
         self.document.notes.extend(ranges.notes())
+        if self._source.is_signed():
+            self.document.notes.append(
+                "the list has a signature, which cfetch does not verify: gpg --verify does"
+            )
         if self._skips and good and not self.document.is_faulty:
             self.faults.forgive(before)
 
@@ -151,8 +154,12 @@ def check_base_url(text: str) -> str:
     Raises:
         UsageError: the URL is not absolute, or ends without a slash.
     """
-    if (parts := split_object_url(text)) is not None and (not parts.key or text.endswith("/")):
-        return text if text.endswith("/") else f"{text}/"
+    if is_object_url(text):
+        from cfetch.manifest.object_urls import split_object_url  # most base URLs are of http
+
+        parts = split_object_url(text)
+        if parts is not None and (not parts.key or text.endswith("/")):
+            return text if text.endswith("/") else f"{text}/"
     try:
         url = resolve_url(text, lambda: None)
     except UrlError as error:
@@ -160,3 +167,9 @@ def check_base_url(text: str) -> str:
     if not url.endswith("/") or "?" in url or "#" in url:
         raise UsageError("the base URL must end with a slash, as https://example.org/data/ does")
     return url
+
+
+def _find_endpoint() -> str:
+    from cfetch.manifest.repository_hub import find_endpoint  # few manifests name files of repositories
+
+    return find_endpoint()

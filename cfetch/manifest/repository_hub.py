@@ -4,9 +4,9 @@ import os
 import re
 
 from cfetch.base.errors import UsageError
-from cfetch.manifest.repository_urls import HUGGING_FACE
+from cfetch.base.schemes import HUGGING_FACE, WEB_PATTERN
 
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9._-]+(?::\d{1,5})?(?:/[!-.0-~]+)*\Z", re.ASCII)
+_ADDRESS = re.compile(rf"{WEB_PATTERN}://[A-Za-z0-9._-]+(?::\d{{1,5}})?(?:/[!-.0-~]+)*\Z", re.ASCII)
 
 
 def find_endpoint() -> str:

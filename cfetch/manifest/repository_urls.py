@@ -8,14 +8,13 @@ Hugging Face's own tools write them in this form. A model's repository has no wo
 import re
 from urllib.parse import quote, unquote
 
+from cfetch.base.schemes import HF_START
 from cfetch.manifest.object_urls import Listing, ObjectUrl
 
-SCHEME = "hf://"
-HUGGING_FACE = "https://huggingface.co"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _OID = re.compile("[0-9a-f]{40}")
 _FILE = re.compile(
-    r"(?P<store>hf://(?:(?P<kind>models|datasets|spaces)/)?(?!(?:models|datasets|spaces|kernels|buckets)/)"
+    rf"(?P<store>{HF_START}(?:(?P<kind>models|datasets|spaces)/)?(?!(?:models|datasets|spaces|kernels|buckets)/)"
     rf"(?P<name>{_NAME}/{_NAME})"
     r"(?:@(?P<revision>refs/(?:convert/[\w.-]+|pr/\d+)|[^/\x00-\x20\x7f]+))?)"
     r"(?:/(?P<key>[^\x00-\x1f\x7f\ud800-\udfff]*))?\Z",
@@ -34,13 +33,8 @@ def find_repository(page: str) -> str | None:
     if match is None:
         return None
     revision = f"@{unquote(match['revision'])}" if match["revision"] else ""
-    store = f"{SCHEME}{match['place']}{revision}"
+    store = f"{HF_START}{match['place']}{revision}"
     return f"{store}/" if _FILE.match(store) else None
-
-
-def is_repository_url(text: str) -> bool:
-    """Whether the text has the scheme; nothing else is checked."""
-    return text.startswith(SCHEME)
 
 
 def split_repository_url(text: str) -> ObjectUrl | None:

@@ -3,25 +3,23 @@
 A reader only finds rows; it never checks them. ``null`` means that a key was not given.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.config.reading import ASKING, ReadingOptions
+from cfetch.base.schemes import HUGGING_FACE, is_object_url, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.assembly import name_batch
-from cfetch.manifest.columns import Columns
-from cfetch.manifest.digests import choose_stronger, needs_library
+from cfetch.manifest.digests import choose_stronger, find_stated, needs_library
 from cfetch.manifest.entry import Digest, Entry, Piece
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, kind_of, quoted_key
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
-from cfetch.manifest.kept import take_kept
-from cfetch.manifest.names import choose_path, name_range
-from cfetch.manifest.object_urls import is_object_url
-from cfetch.manifest.repository_urls import HUGGING_FACE, is_repository_url
-from cfetch.manifest.strict_json import kind_of, quoted_key
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
+
+if TYPE_CHECKING:
+    from cfetch.manifest.columns import Columns
 
 KEYS = ("url", *CHECKS, "mirrors")
 """The keys that an entry may have in every format: keys of JSON, columns of tables."""
@@ -29,6 +27,7 @@ KEYS = ("url", *CHECKS, "mirrors")
 HEADER_KEYS = ("version", "base_url", "headers", "assemble")
 """The keys that a document may have for all of its entries."""
 
+_MD5 = re.compile(r"[0-9A-Fa-f]{32}\Z")
 MAX_FIELDS = 100  # keys of one entry; the search for a similar key takes time for each unknown key
 MAX_MIRRORS = 100  # more sources for one file are a mistake, and each would be tried before the entry fails
 
@@ -72,8 +71,10 @@ class Document:
         self.notes.append(why)
         self.partial = why
 
-    def make_columns(self) -> Columns:
+    def make_columns(self) -> "Columns":
         """Make the chooser of a table's columns. Raises UsageError: the options contradict each other."""
+        from cfetch.manifest.columns import Columns  # only tables have columns
+
         return Columns(self.options or ReadingOptions(), KEYS)
 
     def base(self) -> str | None:
@@ -128,6 +129,8 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
         return None
     values: dict[str, Any] = {}
     if document.options is not None and document.options.keep_columns:
+        from cfetch.manifest.kept_columns import take_kept  # only --keep-columns keeps some
+
         values["kept"] = take_kept(fields)
     for key, value in fields.items():
         try:
@@ -146,6 +149,7 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
             faults.add(row.line, f"{label}{key}: {error}")
+    _take_fragment(values)
     is_sound = faults.total == before
     for fault in _complete(values, fields, index, document, is_sound=is_sound):
         if fault is not None:
@@ -153,6 +157,21 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
     if faults.total != before:
         return None
     return Entry(id=index, line=row.line, chunk=row.chunk, **values)
+
+
+def _take_fragment(values: dict[str, Any]) -> None:
+    """Take the hash in a URL's fragment, as package indexes and conda write it: ``#sha256=…``, ``#HEX``.
+
+    The fragment never reaches the server, so it says something only about the file.
+    """
+    url = values["url"].value if "url" in values else ""
+    if "#" not in url:
+        return
+    text = url.rpartition("#")[2]
+    stated = find_stated(text) or (("md5", text) if _MD5.match(text) else None)
+    if stated is not None and not is_object_url(url):  # the key of an object may end so
+        digest, other = Digest(stated[0], stated[1].lower()), values.get("digest")
+        values["digest"] = digest if other is None else choose_stronger(digest, other)
 
 
 def _complete(
@@ -231,6 +250,8 @@ def _take_piece(values: dict[str, Any]) -> str | None:
 
     The pieces of one file are published together.
     """
+    from cfetch.manifest.assembly import name_batch  # few manifests have pieces
+
     for key, field_name in (("path", "path"), ("size", "size_bytes")):
         if field_name not in values:
             return f"{key}: it is missing; a piece of a file states path and size"
@@ -244,14 +265,24 @@ def _set_default_path(values: dict[str, Any], index: int, options: ReadingOption
     name_by = options.name_by if options is not None else "last"
     try:
         url = values["url"].value
-        if name_by == "header":
-            asks = not is_object_url(url)  # the key of an object is its name
+        if name_by in ASKING:
+            asks = is_web(url)  # the key of an object, or the path of any other scheme, is the name
             name_by, values["is_unnamed"] = ("hash" if asks else "last"), asks
-        path = last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
-        if "range_start" in values and name_by != "row":
-            path = name_range(path, values["range_start"], values["size_bytes"])
-        values["path"] = check_path(path)
+        is_range = "range_start" in values and name_by != "row"
+        values["path"] = check_path(
+            _choose_other_path(url, index, name_by, values if is_range else None)
+            if is_range or name_by != "last"
+            else last_segment(url)
+        )
     except (FieldError, UrlError) as error:
         remedy = " or name files by --name-by row or hash" if options is not None else ""
         return f"path: it is not given, and {error}; state path{remedy}"
     return None
+
+
+def _choose_other_path(url: str, index: int, name_by: str, range_of: dict[str, Any] | None) -> str:
+    """The path, not checked yet, where it is not just the last segment. Raises UrlError."""
+    from cfetch.manifest.names import choose_path, name_range  # most manifests need no such rule
+
+    path = last_segment(url) if name_by == "last" else choose_path(url, index, name_by)
+    return path if range_of is None else name_range(path, range_of["range_start"], range_of["size_bytes"])

@@ -4,7 +4,7 @@ Each walk over a source keeps its own position, so that one walk may look ahead 
 """
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -17,6 +17,8 @@ FetchChunk = Callable[[int], bytes]
 MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
 # Few rows are cut at a window's edge, and it is small compared with the plan's columns.
 WINDOW_BYTES = 1 << 18
+MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
+SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----"
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 
@@ -54,8 +56,14 @@ class Source:
             ) from error
 
     def head(self) -> str:
-        """The beginning, only for detection: without spaces before it, other bytes than UTF-8 replaced."""
-        return self.read(0, HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+        """The beginning, only for detection: without spaces before it, other bytes than UTF-8 replaced.
+
+        What is around a signed text is left out.
+        """
+        text = self.read(0, HEAD_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+        if not text.startswith(SIGNED):
+            return text
+        return "\n".join(line for _, line in _read_signed(enumerate(text.splitlines()))).lstrip()
 
     def texts(self) -> Iterator[str]:
         """The whole text in pieces, without the byte order mark that spreadsheets put before it.
@@ -76,7 +84,20 @@ class Source:
             position += used
 
     def lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
-        """Line numbers, and lines without LF or CRLF; an over-long line is a fault and is left out."""
+        """Line numbers, and lines without LF or CRLF; an over-long line is a fault and is left out.
+
+        Of a text with a clear signature (OpenPGP), only the lines that are signed.
+        """
+        lines = self._all_lines(faults)
+        if self.begin == 0 and self.is_signed():
+            return _read_signed(lines)
+        return lines
+
+    def is_signed(self) -> bool:
+        """Whether the text has a clear signature, which cfetch does not verify."""
+        return self.read(0, 64).removeprefix(b"\xef\xbb\xbf").startswith(SIGNED.encode())
+
+    def _all_lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
         number, rest, skipping = self.line, "", False
         for text in self.texts():
             *whole, rest = (rest + text).split("\n")
@@ -93,6 +114,18 @@ class Source:
             _add_too_long(faults, number)
         elif rest:
             yield number, rest.removesuffix("\r")
+
+
+def _read_signed(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The signed lines of a text with a clear signature (RFC 9580, section 7)."""
+    is_inside = False
+    for number, line in lines:
+        if not is_inside:
+            is_inside = not line.strip()  # after the armour's own headers
+        elif line.startswith("-----BEGIN PGP SIGNATURE"):
+            return
+        else:
+            yield number, line.removeprefix("- ")
 
 
 def _decode(data: bytes, position: int, line: int, *, final: bool) -> tuple[str, int]:

@@ -6,49 +6,20 @@ decode to a ``Misfit``. As nothing is raised in the middle of a row, all of its 
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
-from cfetch.base.secret import printable
-from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.faults import BrokenDocumentError, Misfit, quoted_key
 
 # 2**64 has 20; longer integers are out of every range here, and Python refuses 4,301 digits.
 MAX_INT_DIGITS = 20
 NESTED_TOO_DEEP = "it is nested too deeply; a manifest needs four levels"
 
 _DIGITS = re.compile(rf"[0-9]{{1,{MAX_INT_DIGITS}}}\Z")
-_KINDS = {
-    str: "a string",
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number with a fraction or an exponent",
-    list: "an array",
-    dict: "an object",
-    type(None): "null",
-}
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """A value that is wrong for every key; ``reason`` says what it is."""
-
-    reason: str
 
 
 def read_digits(text: str, misfit: str) -> int | Misfit:
     """The number that is written in digits; else a ``Misfit`` with this reason."""
     return int(text) if _DIGITS.match(text) else Misfit(misfit)
-
-
-def kind_of(value: object) -> str:
-    """The kind of ``value``, in JSON's words; never the value itself, which may be a secret."""
-    return value.reason if isinstance(value, Misfit) else _KINDS.get(type(value), "another type")
-
-
-def quoted_key(key: str) -> str:
-    """``key`` in quotes if it looks like one; a URL in its place may hold a secret and is not shown."""
-    plain = len(key) <= 64 and key.replace("_", "").replace("-", "").replace(" ", "").isalnum()
-    return repr(printable(key)) if plain else f"of {len(key)} characters that is no plain word"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Misfit:

@@ -10,20 +10,24 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
-from cfetch.manifest.object_urls import find_key_fault, is_object_url, split_object_url
-from cfetch.manifest.repository_urls import make_link, split_repository_url
+from cfetch.base.errors import UsageError
+from cfetch.base.registry import find_file_source
+from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_object_url, is_web
 
-_ABSOLUTE = re.compile(
-    r"[Hh][Tt][Tt][Pp][Ss]?://(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\.?)(?::(?P<port>[0-9]{1,5}))?"
+_REST = (
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\.?)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"
 )
+_ABSOLUTE = re.compile(rf"{WEB_PATTERN}://{_REST}")
+_OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://(?:(?P<login>[!\"$-.0->A-~]*)@)?{_REST}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _VISIBLE = re.compile(r"[!-~]+\Z")
-_AUTHORITY = re.compile(r"[^:]+://([^/?#]*)")
+_AUTHORITY = re.compile(r"[^:]+://(?:[^/?#]*@)?([^/?#@]*)")
 # Python joins them as if they were relative, so that the base's own server would be asked for another file.
-_NAMES_NO_HOST = re.compile(r"[Hh][Tt][Tt][Pp][Ss]?:(?!//[^/?#\\])|//(?![^/?#\\])")
+_NAMES_NO_HOST = re.compile(rf"{WEB_PATTERN}:(?!//[^/?#\\])|//(?![^/?#\\])")
 _PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
 _MAX_PORT = 65535
+NOT_KNOWN = f"its scheme is not {KNOWN}"
 _REASONS = (
     (r"\Z", "it is empty"),
     (
@@ -31,15 +35,13 @@ _REASONS = (
         "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
     ),
     (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
-    (r"abfss?://", "its scheme is not http or https; write az://container/path"),
-    (r"ftp://", "its scheme is ftp; many such servers have the same path under https:// too: write that"),
     (r"magnet:", "it is a link of BitTorrent; aria2 downloads such files"),
     (
         r"doi:",
         "a DOI names no file; give the list of files of the record that it leads to",
     ),
-    (r"file:", "its scheme is file; cp and rsync copy such files"),
-    (r"(?!https?:)", "its scheme is not http, https, s3, gs, az or hf"),
+    *((f"{row.name}:", f"its scheme is {row.refusal}") for row in SCHEMES.values() if row.refusal),
+    (rf"(?!{WEB_PATTERN}:)", NOT_KNOWN),
     (r"[^:]+:(?!//[^/?#:])", "it has no host"),
     (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
     (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
@@ -52,49 +54,7 @@ are compiled when a URL has a fault: few lists have one, and it takes longer tha
 
 def is_url(name: str) -> bool:
     """Whether a manifest's name is an http(s) URL."""
-    return name.lower().startswith(("http://", "https://"))
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# For each way to sign: the query keys that every such link has, and all keys that may change when it is
-# signed anew. A single key is no signature: ``?st=CA`` and ``?st=NY`` name two objects.
-_SIGNATURES = (
-    (  # AWS Signature Version 4, "Authenticating requests: using query parameters"
-        _words("x-amz-algorithm x-amz-credential x-amz-date x-amz-signature"),
-        _words(
-            "x-amz-algorithm x-amz-credential x-amz-date x-amz-signature x-amz-expires x-amz-signedheaders"
-            " x-amz-security-token"
-        ),
-    ),
-    (  # Google Cloud Storage, V4 signing
-        _words("x-goog-algorithm x-goog-credential x-goog-date x-goog-signature"),
-        _words(
-            "x-goog-algorithm x-goog-credential x-goog-date x-goog-signature x-goog-expires"
-            " x-goog-signedheaders"
-        ),
-    ),
-    *(  # Azure Storage: shared access signatures of a service, a user, an account, or a stored policy
-        (
-            _words(f"sv sig {scope} {life}"),
-            _words(
-                "sv sig sr ss srt sp se st si spr sip ses sdd saoid suoid scid skoid sktid skt ske sks skv"
-            ),
-        )
-        for scope in ("sr", "ss srt")
-        for life in ("se", "si")
-    ),
-    *(  # CloudFront, with a canned and with a custom policy
-        (_words(f"key-pair-id signature {life}"), _words("key-pair-id signature expires policy"))
-        for life in ("expires", "policy")
-    ),
-    *(  # Version 2 of Amazon S3 and of Google Cloud Storage
-        (_words(f"{signer} signature expires"), _words(f"{signer} signature expires x-amz-security-token"))
-        for signer in ("awsaccesskeyid", "googleaccessid")
-    ),
-)
+    return is_web(name)
 
 
 _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
@@ -119,13 +79,15 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
     """
     match = _ABSOLUTE.match(text)
     if match is None:
-        text = text if is_object_url(text) else _join(text, base_url)
-        if is_object_url(text):
-            return _check_object(text)
-        match = _ABSOLUTE.match(text)
+        match = _match_other(text)
+        if match is None:
+            text = text if is_object_url(text) else _join(text, base_url)
+            if is_object_url(text):
+                return _check_object(text)
+            match = _ABSOLUTE.match(text) or _match_other(text)
     if match is None:
         raise UrlError(_find_fault(text))
-    ipv6, name, port, _ = match.groups()
+    ipv6, name, port = match["ipv6"], match["name"], match["port"]
     if port and not 1 <= int(port) <= _MAX_PORT:
         raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
     if ipv6:
@@ -135,7 +97,21 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
     return text
 
 
+def _match_other(text: str) -> "re.Match[str] | None":
+    """Match a URL of a scheme that is neither http nor an object store's, if files of it can be had."""
+    match = None if is_web(text) or is_object_url(text) else _OTHER.match(text)
+    if match is None:
+        return None
+    try:
+        row = find_file_source(text)
+    except UsageError as error:
+        raise UrlError(str(error)) from None
+    return match if row is not None and (row.takes_login or match["login"] is None) else None
+
+
 def _check_object(text: str) -> str:
+    from cfetch.manifest.object_urls import split_object_url  # most lists name no objects
+
     parts = split_object_url(text)
     if parts is None:
         raise UrlError("its bucket has no valid name, or its key holds control characters")
@@ -145,6 +121,8 @@ def _check_object(text: str) -> str:
 
 def find_repository_link(text: str, endpoint: str) -> str:
     """The address of a file in a repository. Raises UrlError: ``text`` names none."""
+    from cfetch.manifest.repository_urls import make_link, split_repository_url  # most lists name none
+
     parts = split_repository_url(text)
     if parts is None:
         raise UrlError("it names no repository, like hf://datasets/owner/name@revision/path")
@@ -153,6 +131,8 @@ def find_repository_link(text: str, endpoint: str) -> str:
 
 
 def _check_key(key: str) -> None:
+    from cfetch.manifest.object_urls import find_key_fault  # its caller has loaded it
+
     if key.endswith("/") or not key:
         raise UrlError("it is a prefix and names no object; give a prefix to cfetch download, not in a list")
     if (fault := find_key_fault(key)) is not None:
@@ -168,7 +148,7 @@ def host_of(url: str) -> str:
 def strip_signature(url: str) -> str:
     """The URL without its signature: the same for two links to one object.
 
-    Keys are removed only if the signature is complete (``_SIGNATURES``); else the whole query stays.
+    Keys are removed only if the signature is complete (``signatures.py``); else the whole query stays.
     """
     if "?" not in url and "#" not in url:  # fast path
         return url
@@ -177,11 +157,10 @@ def strip_signature(url: str) -> str:
     stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
     if not mark:
         return stem
-    pairs = [(pair.partition("=")[0].lower(), pair) for pair in query.split("&")]
-    keys = {key for key, _ in pairs}
-    signed = next((changing for needed, changing in _SIGNATURES if needed <= keys), frozenset[str]())
-    kept = [pair for key, pair in pairs if key not in signed]
-    return f"{stem}?{'&'.join(kept)}" if kept else stem
+    from cfetch.manifest.signatures import drop_signature  # most links have no query
+
+    kept = drop_signature(query)
+    return f"{stem}?{kept}" if kept else stem
 
 
 def strip_secrets(url: str) -> str:
@@ -204,7 +183,7 @@ def last_segment(url: str) -> str:
         return name
     if "?" not in url and "#" not in url and stem[-1:] != "/":  # fast path: the last slash is in the path
         return _decode_name(name)
-    match = _ABSOLUTE.match(url)
+    match = _ABSOLUTE.match(url) or _OTHER.match(url)
     return _decode_name((match["path"] or "").rpartition("/")[2] if match else "")
 
 
@@ -270,10 +249,18 @@ def join_url(base_url: str, text: str) -> str:
     if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, and `a//b` stays so
         stem = base_url.partition("#")[0].partition("?")[0]
         return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
+    scheme, _, rest = base_url.partition(":")
+    if not is_web(base_url) and not _SCHEME.match(text):  # Python joins only URLs of schemes that it knows
+        return scheme + join_url(f"{HTTP}:{rest}", text).removeprefix(HTTP)
     try:
-        return urljoin(base_url, text)
+        joined = urljoin(base_url, text)
     except ValueError:  # //[…, without an IPv6 address
         raise UrlError(_REASONS[-1][1]) from None
+    if "/." not in joined:
+        return joined
+    from cfetch.manifest.dot_segments import remove_dots  # few links have such segments
+
+    return remove_dots(joined)
 
 
 def _join(text: str, find_base: Callable[[], str | None]) -> str:
@@ -309,4 +296,12 @@ def _check_ipv4(text: str) -> None:
 
 def _find_fault(text: str) -> str:
     """The first reason in ``_REASONS`` that holds."""
-    return next(reason for pattern, reason in _REASONS if re.match(pattern, text, re.DOTALL | re.IGNORECASE))
+    try:
+        is_known = find_file_source(text) is not None
+    except UsageError as error:  # of the plug-in that has the scheme
+        return str(error)
+    return next(
+        reason
+        for pattern, reason in _REASONS
+        if re.match(pattern, text, re.DOTALL | re.IGNORECASE) and not (is_known and reason is NOT_KNOWN)
+    )

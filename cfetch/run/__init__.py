@@ -3,17 +3,19 @@
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          opens the destinations, and makes them into volumes for the engine
     labels.py  store_marks.py    labels by which volumes are known again; a run's mark at a store
-    open_manifest.py  server_names.py    opens a manifest by its name; asks servers for the files' names
-    known_names.py      the names that servers have stated in earlier runs
-    listings.py  asking.py    what a prefix or a pattern means; connections for such questions
+    open_manifest.py  fetched_manifest.py    opens a manifest by its name; fetches it from a server or a store
+    manifest_reader.py  reads manifests for verbs that download nothing by them
+    server_names.py  known_names.py    asks servers for the files' names; those of earlier runs
+    listings.py  request_connections.py    what a prefix or a pattern means; connections for such questions
     rejected_rows.py    the faulty rows of a manifest that were skipped, in a file
-    result_files.py     where metrics and failures are written
+    result_files.py  metrics_rotation.py    where metrics and failures are written; which metrics are kept
     failed_manifest.py  the failed entries, as a manifest
     fresh_links.py      which ways to a fresh link this run has
     header_hosts.py     which hosts get the user's own headers and token
     catalogue.py        what a sync has put in place, and which versions of it
     host_baseline.py    the baseline of hosts from earlier runs: read before a run, merged after it
     frame.py            the steps around every engine, and the port that an engine implements
+    listeners.py        the listeners of other packages that the user names
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
     threads.py          tests before a run that the system permits its threads
     collector.py        makes Python's garbage collector run seldom during a run

@@ -15,8 +15,8 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
-from cfetch.storage.patience import call_within
-from cfetch.storage.sharing import refuse_foreign_state, share_destination, share_state
+from cfetch.storage.group_rights import refuse_foreign_state, share_destination, share_state
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import refuse_newer_state
 from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats

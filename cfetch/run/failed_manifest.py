@@ -4,8 +4,7 @@ from pathlib import Path
 
 from cfetch.base.events import EntryFinished, Event
 from cfetch.manifest.entries import Frozen
-from cfetch.manifest.writing import TARGETS, Survey
-from cfetch.storage.files import open_output
+from cfetch.storage.outputs import open_output
 
 FORMAT = "jsonl"
 
@@ -26,6 +25,8 @@ class FailedEntries:
 
         The file is empty if none failed. Raises LocalFault.
         """
+        from cfetch.manifest.writing import TARGETS, Survey  # most runs write none
+
         entries = (entry for entry in plan.entries() if entry.path in self._paths)
         with open_output(path, private=True) as file:
             if self._paths:

@@ -24,7 +24,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.config.settings import Settings
@@ -43,13 +43,16 @@ from cfetch.base.events import (
 from cfetch.base.records import Summary
 from cfetch.base.registry import load_shipped
 from cfetch.base.version import __version__
-from cfetch.manifest.entries import Frozen
 from cfetch.run.collector import collect_seldom
 from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.summary import Tally
+from cfetch.storage.lacking import take_losses
 from cfetch.straggler.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 ENDING_S = 15.0  # after a signal, beside what disks take: supervisors kill a process after 90 s
 
@@ -124,7 +127,7 @@ class Frame:
     def __init__(
         self,
         engine: Engine,
-        plan: Frozen,
+        plan: "Frozen",
         roots: Sequence[str | Path],
         settings: Settings,
         clock: Clock,
@@ -147,8 +150,6 @@ class Frame:
             LocalFault: it cannot begin.
         """
         tally = Tally()
-        others = [make() for make in load_shipped("listeners")]
-        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
 
         def emit(event: Event) -> None:
             if isinstance(event, RunStopping):
@@ -163,6 +164,12 @@ class Frame:
                 except Exception as bug:  # noqa: BLE001 - it is raised when all that is under way is closed
                     self._break_down(bug)
 
+        others = [make() for make in load_shipped("listeners")]
+        if self._settings.listener:
+            from cfetch.run.listeners import open_listeners
+
+            others += open_listeners(self._settings.listener, emit)
+        keep = fan_out(*(member for member in (tally, metrics, *others) if member is not None))
         try:
             end_s = self._settings.write_timeout + ENDING_S
             hangs = str(self._roots[0] if len(self._roots) == 1 or metrics is None else metrics.path.parent)
@@ -173,6 +180,7 @@ class Frame:
                     error = self._bring(run)
                 if metrics is not None:
                     error = self._write(metrics.flush, run, error)
+                _note_losses(run)
                 error = self._settle(run, tally, error) if self._bug is None else explain_bug(self._bug)
                 end = tally.end(run.clock.now(), error=error)
                 emit(RunExplained(t_s=end.t_s, record=end))
@@ -298,3 +306,9 @@ class Frame:
         except LocalFault:
             run.guard.confirm()
             run.guard.commit(files=files, size_bytes=size_bytes)
+
+
+def _note_losses(run: Run) -> None:
+    """Tell what the file systems of this run were found to lack."""
+    for loss in take_losses():
+        run.emit(RunNoted(t_s=run.clock.now(), note=f"a file system of this run {loss}"))

@@ -10,16 +10,14 @@ from pathlib import Path
 import msgspec
 
 from cfetch.base.clock import Clock
-from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import is_url
-from cfetch.run.asking import open_transport
 from cfetch.storage.files import local_fault
-from cfetch.wire.document import fetch_document, make_chunk_fetcher
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.network import Network
-from cfetch.wire.refresh import CommandRefresher, ManifestRefresher, StatementRefresher, UrlRefresher
 from cfetch.wire.transport import Transport
 
 
@@ -40,6 +38,8 @@ class StatementApi:
         """A function that asks for a chunk's links; None without host and token."""
         if not self._host or not self._token:
             return None
+        from cfetch.wire.document import make_chunk_fetcher  # only results of statements have such links
+
         token = SecretText(self._token)
         return make_chunk_fetcher(
             self._host, token, statement_id, transport=transport, clock=self._clock, jitter=random.random
@@ -49,6 +49,7 @@ class StatementApi:
         """The same function for the time before there is an event loop, while the manifest is read."""
         if not self._host or not self._token:
             return None
+        from cfetch.run.request_connections import open_transport  # the same
 
         async def ask(index: int) -> bytes:
             async with open_transport(self._network) as transport:
@@ -82,22 +83,31 @@ class Renewal:
 
     def refresher(self, command: str | None, transport: Transport, clock: Clock) -> UrlRefresher | None:
         """The user's command first, then the statement's API, then the manifest's own URL."""
+        # each way to a fresh link is loaded by the run that has it
         if command:
+            from cfetch.wire.refresh import CommandRefresher
+
             return CommandRefresher(command)
         origin = self.origin
         chunks = self._api.chunks(origin.statement_id, transport) if origin.statement_id else None
         if chunks is not None:
+            from cfetch.wire.refresh import StatementRefresher
+
             return StatementRefresher(chunks, clock)
-        if not is_url(origin.manifest) or origin.options.name_by == "header":  # its entries have no names
+        if not is_url(origin.manifest) or origin.options.name_by in ASKING:  # its entries have no names
             return None
+        from cfetch.wire.document import fetch_document
+        from cfetch.wire.refresh import ManifestRefresher
+
         url = SecretUrl(origin.manifest)
 
         async def reread() -> Plan:
             # all readers of manifests; most runs renew no link
             from cfetch.manifest.freezing import Opened, Part, freeze
+            from cfetch.manifest.spool import open_spool
 
             try:
-                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, tempfile.TemporaryFile() as spool:
+                with tempfile.TemporaryDirectory(prefix="cfetch-") as name, open_spool() as spool:
                     fetched = await fetch_document(
                         url, spool, transport=transport, clock=clock, jitter=random.random
                     )

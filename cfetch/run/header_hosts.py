@@ -5,16 +5,18 @@ The list of a Hugging Face repository may need the token itself, so its hub is n
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.entries import Frozen
-from cfetch.manifest.repository_hub import find_endpoint
-from cfetch.manifest.repository_urls import is_repository_url
 from cfetch.manifest.urls import is_url
 from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 _NAMED = 3  # hosts that an error quotes
 
@@ -66,6 +68,8 @@ def aim_repository_token(settings: Settings, sources: Collection[str], env: Mapp
     """
     if settings.header_host or not any(map(is_repository_url, sources)):
         return settings
+    from cfetch.manifest.repository_hub import find_endpoint  # few runs have files of repositories
+
     hub = (SecretUrl(find_endpoint()).host(),)
     if settings.header or settings.bearer_env:
         return replace(settings, header_host=hub) if all(map(is_repository_url, sources)) else settings
@@ -82,6 +86,6 @@ def make_list_network(settings: Settings, lists: Collection[str], env: Mapping[s
     return make_network(aim_headers(settings, hosts).network, env)
 
 
-def make_file_network(settings: Settings, plan: Frozen, env: Mapping[str, str]) -> Network:
+def make_file_network(settings: Settings, plan: "Frozen", env: Mapping[str, str]) -> Network:
     """The network for the files of ``plan``: their only host gets the login. Raises ConfigError."""
     return make_network(aim_headers(settings, plan.host_files, more=plan.more_hosts).network, env)

@@ -14,19 +14,19 @@ import msgspec
 from cfetch.base.clock import Clock
 from cfetch.base.errors import Refused, SourceError, UsageError
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.object_urls import Listing, ObjectUrl, make_listing, split_object_url
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import (
     find_git_hash,
-    is_repository_url,
     make_link,
     make_tree_address,
     split_repository_url,
 )
-from cfetch.run.asking import open_loop
+from cfetch.run.request_connections import open_loop
 from cfetch.wire.document import MAX_REPLY_BYTES, Answer, ask
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 from cfetch.wire.link_header import find_next_link
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport

@@ -10,15 +10,15 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import VolumePaused
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Guard, Run
 from cfetch.run.signals import listen_in_loop
 from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
-from cfetch.wire.refresh import UrlRefresher
 from cfetch.wire.transport import RunTransport, Transport
 
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit

@@ -8,7 +8,7 @@ from typing import Self, TextIO
 from cfetch.base.secret import encode_json, printable
 from cfetch.show.format import plural
 from cfetch.storage.files import local_fault, make_private
-from cfetch.storage.sharing import create_file
+from cfetch.storage.group_rights import create_file
 
 
 def describe_skipped(faults: int) -> str:

@@ -1,8 +1,8 @@
 """Decides where a run writes its metrics and the manifest of failed entries, and where it must not."""
 
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,11 +10,12 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.compressed import import_zstd
-from cfetch.manifest.entries import Frozen
 from cfetch.run.volumes import Volumes
-from cfetch.show.metrics import PACKED, is_metrics, order_of_runs
-from cfetch.storage.files import STATE_NAME, find_output, local_fault, make_private, open_replacement
-from cfetch.timeline.states import is_instant
+from cfetch.show.metrics import PACKED
+from cfetch.storage.files import STATE_NAME, local_fault, make_private
+
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Frozen
 
 MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
 
@@ -45,48 +46,17 @@ def find_metrics_path(settings: Settings, state: Path, instant: str, epoch: int)
             make_private(path.parent, state=state)
         if path.is_fifo():  # opening it would wait for a reader, perhaps for ever
             raise ConfigError(f"metrics is {path}, a named pipe; name a file")
-        if path.is_file() and not is_metrics(path):
+        if path.is_file() and not _may_replace(path):
             raise ConfigError(f"metrics is {path}, which holds something else; name another file")
     except OSError as error:
         raise local_fault(error, f"cannot write metrics to {path}") from None
     return path
 
 
-def rotate_metrics(state: Path, keep: int) -> None:
-    """Keep the metrics in ``state`` of the ``keep`` latest runs; compress earlier ones, if zstd is there.
+def _may_replace(path: Path) -> bool:
+    from cfetch.show.metrics_reading import is_metrics  # most runs write a file of their own
 
-    Files of other names stay as they are, and so do those of runs under way. Raises OSError.
-    """
-    folder = state / "metrics"
-    own = [
-        path
-        for path in (*folder.glob("*.jsonl"), *folder.glob(f"*.jsonl{PACKED}"))
-        if is_instant(path.name.partition(".")[0])
-    ]
-    own.sort(key=order_of_runs)
-    for path in own[:-keep]:
-        path.unlink(missing_ok=True)
-    for path in own[-keep:-1]:
-        if path.suffix != PACKED and _has_end(path):
-            _compress(path)
-
-
-def _has_end(path: Path) -> bool:
-    """Whether the last line of metrics is the end of the run: nothing more will be written."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - MOST_LINE_BYTES))
-        return b'"schema":"cfetch.end/1"' in file.read().rstrip(b"\n").rpartition(b"\n")[2]
-
-
-def _compress(path: Path) -> None:
-    try:
-        zstd = import_zstd()
-    except UsageError:
-        return
-    target = path.with_name(path.name + PACKED)
-    with path.open("rb") as plain, open_replacement(target) as file, zstd.ZstdFile(file, "wb") as packed:
-        shutil.copyfileobj(plain, packed)
-    path.unlink(missing_ok=True)
+    return is_metrics(path)
 
 
 def find_failures_path(name: str, manifest: str) -> Path:
@@ -97,6 +67,8 @@ def find_failures_path(name: str, manifest: str) -> Path:
         LocalFault: the file there cannot be read.
     """
     try:
+        from cfetch.storage.outputs import find_output  # only a place that the user names
+
         path = find_output(Path(name).absolute())
         if path.is_file():
             if Path(manifest).is_file() and path.samefile(manifest):
@@ -119,7 +91,7 @@ def _is_row(line: bytes) -> bool:
     return isinstance(row, dict) and not {"url", "version"}.isdisjoint(row)
 
 
-def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: Frozen) -> None:
+def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: "Frozen") -> None:
     """Raise ConfigError if the manifest wants a file where ``option`` would write one."""
     target = volumes.place_of(path)
     if target is None or target.partition("/")[0] == STATE_NAME:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from cfetch.base.errors import Interrupted
+from cfetch.base.threads import start_thread
 
 HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h\n"  # the live view has hidden it
@@ -96,7 +97,7 @@ class _Watch:
     def listening(self) -> Iterator[None]:
         """Hear of signals in the ``with`` block."""
         outer, _Watch.current = _Watch.current, self
-        threading.Thread(target=self._run, name="signals", daemon=True).start()
+        start_thread(self._run, "signals")
         try:
             with self.listening_again():
                 yield

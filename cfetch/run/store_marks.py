@@ -21,6 +21,7 @@ import msgspec
 from cfetch.base.errors import VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
+from cfetch.base.threads import start_thread
 from cfetch.storage.buckets.object_store import RUNS, ObjectStore
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner, is_alive, is_gone, make_same_plan_error, this_owner
@@ -133,8 +134,7 @@ class StoreMarks:
                     self._put(data)
                 over.wait(self._heartbeats.pause_s)
 
-        thread = threading.Thread(target=beat, name="store mark", daemon=True)
-        thread.start()
+        thread = start_thread(beat, "store mark")
         try:
             yield
         finally:

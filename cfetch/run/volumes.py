@@ -15,17 +15,13 @@ from cfetch.base.errors import Blocked, CfetchError, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import Folding
-from cfetch.run.labels import Labels
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.disk import LONGEST_END_S, GuardedDisk
-from cfetch.storage.files import STATE_NAME, on_disk, replace_file
-from cfetch.storage.moves import MOVES, undo_unfinished
+from cfetch.storage.files import MOVES, STATE_NAME, on_disk, replace_file
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
-from cfetch.storage.occupancy import claim, leave, occupy, share
-from cfetch.storage.patience import call_within
-from cfetch.storage.standing import StandingFiles
-from cfetch.storage.volume import Volume
+from cfetch.storage.occupancy import leave, occupy, share
+from cfetch.storage.standing_files import StandingFiles
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of
 from cfetch.timeline.heartbeat import Heartbeats
@@ -34,6 +30,7 @@ from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_ow
 if TYPE_CHECKING:
     from cfetch.run.store_marks import StoreMarks
     from cfetch.storage.buckets.object_store import ObjectStore
+    from cfetch.storage.volume import Volume
 
 
 T = TypeVar("T")
@@ -72,8 +69,12 @@ class Volumes:
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
+        self._folding: Folding | None = None
         self._timeout_s = write_timeout_s
-        self._labels = self._ask(place_of(state), lambda: Labels(state))
+        if self._has_labels:
+            from cfetch.run.labels import Labels  # a single directory has none
+
+            self._labels = self._ask(place_of(state), lambda: Labels(state))
         self._heartbeats = heartbeats
         self._store_marks: list[StoreMarks] = []
         self._order: list[Directory | ObjectStore] = []
@@ -138,12 +139,13 @@ class Volumes:
         """
         if self.stores:
             return None
-        by_device: dict[int, int] = {}
+        by_device: dict[int, int | None] = {}
         for volume in self.local:
             with on_disk(volume.root):
                 device = self._ask(volume.root, volume.root.stat).st_dev
                 by_device[device] = self._ask(volume.root, volume.free_bytes)
-        return sum(by_device.values())
+        free = [size_bytes for size_bytes in by_device.values() if size_bytes is not None]
+        return sum(free) if len(free) == len(by_device) else None
 
     def kept_bytes(self) -> int:
         """The room that parts take, most of which dead runs of the same plan have left."""
@@ -188,13 +190,25 @@ class Volumes:
         return None
 
     def find_folding(self) -> Folding:
-        """What the directories together do with names; a directory that cannot be asked is left out."""
-        ends, ignores = "", False
+        """What the directories together do with names; a directory that cannot be asked is left out.
+
+        They are asked once: each question makes a file, and both freezing and the check of a plan need it.
+        """
+        if self._folding is None:
+            self._folding = self._ask_for_folding()
+        return self._folding
+
+    def _ask_for_folding(self) -> Folding:
+        all_of_them: list[Folding] = []
         for volume in self.local:
             with suppress(LocalFault):
-                here = self._ask(volume.root, partial(probe_folding, volume))
-                ends, ignores = ends + here.ends, ignores or here.ignores
-        return Folding(ends, ignores)
+                all_of_them.append(self._ask(volume.root, partial(probe_folding, volume)))
+        return Folding(
+            "".join(here.ends for here in all_of_them),
+            any(here.ignores for here in all_of_them),
+            any(here.case for here in all_of_them),
+            any(here.forms for here in all_of_them),
+        )
 
     def claim(self, source: str, claims: dict[Path, int]) -> None:
         """Keep others from moving batches here, and from deleting files here for the same ``source``.
@@ -205,6 +219,8 @@ class Volumes:
 
         Raises Held, LocalFault.
         """
+        from cfetch.storage.claims import claim  # only syncs and followers delete what a source no longer has
+
         for volume in self.local:
             self._ask(volume.root, partial(share, volume))
             if volume.root not in claims:
@@ -274,6 +290,8 @@ class Volumes:
         roots = [volume.root for volume in self.local]
         if not any((root / STATE_NAME / MOVES).is_dir() for root in roots):
             return
+        from cfetch.storage.moves import undo_unfinished  # a rest of a killed move is rare
+
         with ExitStack() as stack, suppress(CfetchError, OSError):
             for volume in self.local:
                 occupy(volume)
@@ -291,7 +309,7 @@ class Volumes:
         clock: RunClock,
         run_id: str,
         confirm: Callable[[], None],
-    ) -> list[Volume]:
+    ) -> "list[Volume]":
         """Make the volumes, in the event loop. The loop writes a single directory, threads write several."""
         volumes: list[Volume] = []
         make = partial(DirectoryVolume, durable=durable, existing=existing, keeps_time=keeps_time)
@@ -312,6 +330,11 @@ class Volumes:
             elif len(self._order) == 1:
                 volumes.append(make(place))
             else:
+                from cfetch.storage.guarded_disk import (  # a thread for each of several
+                    LONGEST_END_S,
+                    GuardedDisk,
+                )
+
                 end_s = min(self._timeout_s, LONGEST_END_S)
                 disk = GuardedDisk(str(place.root), clock.now, longest_end_s=end_s)
                 volumes.append(make(place, disk=disk))

@@ -5,14 +5,17 @@ engine's events; nothing here is called by the engine.
 
 Listeners of a run::
 
-    metrics.py          the metrics file: a header, then a JSON object for each entry; and its reader
+    metrics.py          the metrics file: a header, then a JSON object for each entry
+    metrics_reading.py  reads such files
     summary.py          makes summary and exit code from events
     counts.py           the one tally of entries, bytes and retries (pure)
     digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
     causes.py           failures grouped by cause (pure)
     ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
+    remedies.py         what a person does about failures (pure)
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
+    left_alone.py       how long an entry with several attempts would have held its place (pure)
     saved_time.py       how much time a cancelled attempt saved for its file (pure)
     wasted_bytes.py     the bytes that are in no file at the end (pure)
 

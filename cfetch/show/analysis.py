@@ -27,7 +27,8 @@ from cfetch.show.document import (
 )
 from cfetch.show.ending import Ending, Limits
 from cfetch.show.makespan import Makespan
-from cfetch.show.metrics import Record, Run, RunHeader
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Record, Run
 from cfetch.show.slow_files import mitigations, slow_file
 
 T = TypeVar("T")

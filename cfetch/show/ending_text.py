@@ -4,11 +4,10 @@ Advice is a table from what set the end to what would have helped. An option tha
 that does not help a file that failed, is no advice: then nothing is said.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from cfetch.base.errors import Blocked, Corrupt, Expired, Refused
-from cfetch.base.records import Summary, Tail
+from cfetch.base.records import Tail
 from cfetch.base.secret import printable
 from cfetch.show.ending import LEARNED
 from cfetch.show.format import duration, plural, rate, shorten, size
@@ -236,52 +235,6 @@ ADVICE = (  # the first row of a bound that helps counts
     Advice("disk without flushes", "disk", _say("more volumes (--to, several times)"), _always),
     Advice("places", "places", _more_places, lambda tail, setup: (tail.limit or 0) >= setup.most),
 )
-
-
-class Remedy(NamedTuple):
-    """A row: a failure of one of these ``kinds``, and of a status if there are some, needs this ``step``."""
-
-    kinds: frozenset[str]
-    statuses: frozenset[int]
-    step: str
-
-
-LOGIN = frozenset({401, 403})  # statuses of links that need a login, or a fresh signature
-REMEDIES = (  # of failures that a repetition alone does not repair; the first row that fits counts
-    Remedy(
-        frozenset({Refused.kind, Expired.kind}),
-        LOGIN,
-        "log in (-H, --bearer-env, --netrc, --cookies), or get a list with fresh links",
-    ),
-    Remedy(
-        frozenset({Refused.kind, Corrupt.kind}),
-        frozenset(),
-        "correct the links, sizes or hashes of what failed",
-    ),
-    Remedy(frozenset({Blocked.kind}), frozenset(), "move away what stands in the way"),
-)
-
-
-def find_remedy(failures: Iterable[Summary.Failure]) -> str:
-    """The steps that are needed before a repetition; empty if that alone may be enough for one of them."""
-    steps = {_find_step(failure) for failure in failures}
-    if "" in steps:
-        return ""
-    return ", and ".join(remedy.step for remedy in REMEDIES if remedy.step in steps)
-
-
-def is_plain_refusal(failures: Iterable[Summary.Failure]) -> bool:
-    """Whether the server has said all there is to say, as with HTTP 404: no step helps but another link."""
-    return all(failure.kind == Refused.kind and failure.http_status not in LOGIN for failure in failures)
-
-
-def _find_step(failure: Summary.Failure) -> str:
-    fitting = (
-        remedy.step
-        for remedy in REMEDIES
-        if failure.kind in remedy.kinds and (not remedy.statuses or failure.http_status in remedy.statuses)
-    )
-    return next(fitting, "")
 
 
 def _last_file(tail: Tail) -> str:

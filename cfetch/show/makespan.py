@@ -12,8 +12,7 @@ The difference of the two makespans is the time that mitigation has saved; below
 Both replays have as many places as were in use at once. Both leave out waits before a retry, pauses of hosts
 and limits of single hosts, so these cancel out.
 
-An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
-segments over good connections is not due to mitigation. If an entry's projection is unknown, or it is not
+``left_alone.py`` says how long an entry would have held its place. If that is unknown, or the entry is not
 done, it counts as it was in both replays.
 
 Memory is bounded: beyond ``MOST_JOBS`` entries the older entries are merged, a few neighbours into one that
@@ -23,16 +22,13 @@ takes as long as all of them; the latest stay unmerged, since they decide when t
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
 from itertools import starmap
-from statistics import median
 from typing import NamedTuple
 
-from cfetch.base.records import AttemptRecord, Digest, FileRecord
-from cfetch.show.saved_time import CANCELLED, list_verdicts, running_rate_bps, shows_its_rate
+from cfetch.base.records import Digest, FileRecord
 
 MOST_JOBS = 1 << 16  # some 10 MiB
 FEW = 64  # merged jobs of one report of a task
 ROUNDING_S = 2e-6  # recorded times are rounded by up to this
-SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
 
 
 class Job(NamedTuple):
@@ -145,54 +141,15 @@ def list_jobs(record: FileRecord) -> list[Job]:
     own = [attempt for attempt in attempts if not attempt.helper]
     if not own:
         return []
+    from cfetch.show.left_alone import alone_s as find_alone_s  # in most runs no entry has a second attempt
+    from cfetch.show.left_alone import held_s
+
     helpers = [attempt for attempt in attempts if attempt.helper]
     last_s = max(attempt.end_s for attempt in attempts)
-    took_s = sum(map(_held_s, own, own[1:])) + last_s - own[-1].start_s
-    alone_s = _alone_s(record, own, helpers) if record.status == "done" else None
+    took_s = sum(map(held_s, own, own[1:])) + last_s - own[-1].start_s
+    alone_s = find_alone_s(record, own, helpers) if record.status == "done" else None
     jobs = [Job(own[0].start_s, took_s, took_s if alone_s is None else alone_s)]
     for helper in helpers:
         helped_s = helper.end_s - helper.start_s
         jobs.append(Job(helper.start_s, helped_s, helped_s if alone_s is None else 0.0))
     return jobs
-
-
-def _held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
-    """Seconds for which an attempt held its place; after a cancelled attempt, up to the next start."""
-    end_s = after.start_s if attempt.outcome in CANCELLED else attempt.end_s
-    return end_s - attempt.start_s
-
-
-def _alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
-    """Seconds for which the entry would have held its place without mitigation; None: the same or unknown."""
-    before_s = 0.0
-    for attempt in own:
-        if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
-            end_s = _projected_end_s(record, attempt)
-            return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
-        if (
-            attempt.outcome == "done"
-        ):  # of its range: alone it would have gone on, and what follows is the helpers'
-            return None
-        before_s += attempt.end_s - attempt.start_s
-    return None
-
-
-def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
-    """Whether helpers have taken over a part of a slow attempt's bytes."""
-    rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
-    return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
-
-
-def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
-    """The time at which ``attempt`` alone would have completed the file; None: unknown."""
-    rate_bps = running_rate_bps(attempt)
-    if attempt.outcome not in CANCELLED:
-        left_bytes = record.bytes - attempt.from_byte - attempt.bytes
-        return attempt.end_s + left_bytes / rate_bps if shows_its_rate(attempt) else None
-    end_s = next(
-        (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
-    )
-    if end_s is None or attempt.to_byte is None:
-        return end_s
-    others_bytes = record.bytes - attempt.to_byte  # helpers had taken them over before
-    return end_s + others_bytes / rate_bps if rate_bps > 0 else end_s

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.base.records import AttemptRecord, FileRecord
+from cfetch.base.records import CANCELLED, AttemptRecord, FileRecord
 from cfetch.show.wasted_bytes import wasted_by_attempt
 from cfetch.straggler.handshake import next_syn_s
 
 MOST_JUDGED = 1000  # attempts of one file; each is compared with all others
-CANCELLED = {"straggler", "lost"}  # outcomes
 SETTLED = 4  # waits for a first byte; after fewer, the doubling in slow start may not show in two halves
 GROWS = 1.15  # times the average rate; in slow start the later half is about twice as fast as all
 

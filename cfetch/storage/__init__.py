@@ -6,22 +6,27 @@ gets a final name.
 
 Read in this order::
 
-    volume.py             the ports: ``Volume``, ``Part``, ``Sink``
+    volume.py  volume_values.py    the ports ``Volume``, ``Part``, ``Sink``; what a volume says
     part.py  running_hash.py  spare_memory.py   one entry's bytes, verified; hash and memory beside the loop
     part_file.py  joining.py    the file of a part, step by step; one file joined from several parts
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             whether a run may continue an earlier part: its name and its note (pure)
-    staging.py  salvage.py  loans.py   a run's parts; those of dead runs; both lent to another volume
+    staging.py  salvage.py  lent_parts.py   a run's parts; those of dead runs; both lent to another volume
     publisher.py          gives final names, in groups, in an order that survives a power cut
     state_format.py       which version's state a directory holds
     directory.py  name_folding.py    a directory, beneath a held descriptor; which names are one file there
-    sources.py  etags.py  batch_records.py    its records of published files and of committed batches
-    standing.py  moves.py  taken_back.py   files in place; moves a batch; strikes what its source took back
-    directory_volume.py   adapts a directory to the port; disk.py carries its steps out, in loop or thread
-    descriptors.py  patience.py  occupancy.py    open descriptors; calls that may hang; who is at work here
+    refusals.py           what it means that the system refuses a call for one file (pure)
+    lacking.py            what a file system may lack, and what is given up then
+    source_records.py  etags.py  batch_records.py    its records of published files and of committed batches
+    standing_files.py  moves.py  batch_record_edits.py   files in place; moves; records amended
+    directory_volume.py   adapts a directory to the port
+    disk.py  guarded_disk.py    carry its steps out: at once, or in a thread of their own
+    descriptors.py  hanging_calls.py  occupancy.py    descriptors; calls that may hang; who is at work here
     tree.py               trees that are only read
     buckets/              object stores as volumes and as sources
-    files.py  own_databases.py  sharing.py  generations.py  own files, SQLite, groups; a tree at a moment
+    files.py  outputs.py  group_rights.py    own files; those that the user names for results; groups
+    own_databases.py  generations.py    SQLite; a tree at a moment
+    locks.py  claims.py   locks of the kernel, and who has one; who may delete what a source no longer has
 
 ::
 

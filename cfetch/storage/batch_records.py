@@ -16,9 +16,9 @@ from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
-from cfetch.storage.sharing import create_file
+from cfetch.storage.group_rights import create_file
 from cfetch.storage.staging import Staging
-from cfetch.storage.volume import BATCHES, BatchRecord
+from cfetch.storage.volume_values import BATCHES, BatchRecord
 
 _SCHEMA = "cfetch.batch/1"
 
@@ -28,13 +28,16 @@ class _Schema(msgspec.Struct):
 
 
 class BatchRecords:
-    """The records below ``root``. Methods raise VolumeFault."""
+    """The records below ``root``. Methods raise VolumeFault.
 
-    def __init__(self, root: Path, held: HeldDirectories, staging: Staging) -> None:
+    ``known``: the ids of records that this run has found or put here; the volume keeps it.
+    """
+
+    def __init__(self, root: Path, held: HeldDirectories, staging: Staging, known: set[str]) -> None:
         self._root = root
         self._held = held
         self._staging = staging
-        self._known: set[str] = set()  # records that this run has found or put here
+        self._known = known
 
     def has(self, batch: str) -> bool:
         """Whether the batch with this id was committed here."""

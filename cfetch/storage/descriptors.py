@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.base.errors import ConfigError, VolumeFault
-from cfetch.storage.sharing import make_for_group
+from cfetch.storage.group_rights import make_for_group
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -11,27 +11,24 @@ import stat
 from collections.abc import Collection
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.storage.batch_records import BatchRecords
 from cfetch.storage.descriptors import HeldDirectories
-from cfetch.storage.files import STATE_NAME, flush_file_system, volume_fault
-from cfetch.storage.sharing import is_for_group, refuse_foreign_state
-from cfetch.storage.sources import SUPERSEDED, Sources
+from cfetch.storage.files import STATE_NAME, volume_fault
+from cfetch.storage.group_rights import is_for_group, refuse_foreign_state
+from cfetch.storage.lacking import find_free_bytes, flush_file_system
+from cfetch.storage.refusals import Refusals, means_no_file
+from cfetch.storage.source_records import SUPERSEDED, Sources
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.state_format import refuse_newer_state
 
+if TYPE_CHECKING:
+    from cfetch.storage.batch_records import BatchRecords
+
 _LARGEST = (1 << 63) - 1
-_OBSTACLES = {
-    errno.EISDIR: "a directory stands in its place",
-    errno.EEXIST: "a directory stands in its place",
-    errno.ENOTEMPTY: "a directory stands in its place",
-    errno.ENOTDIR: "a file or a symlink stands where one of its directories should be",
-    errno.ELOOP: "a symlink stands where one of its directories should be",
-}
 
 
 def _make(root: Path) -> None:
@@ -42,12 +39,6 @@ def _make(root: Path) -> None:
         raise VolumeFault(
             f"cannot use {root} as a destination: no directory can be made there; name another one"
         ) from None
-
-
-def _obstacle(error: OSError, path: SafePath) -> Blocked | None:
-    """The obstacle at this path; None if the fault is a fault of the machine."""
-    what = _OBSTACLES.get(error.errno or 0)
-    return Blocked(f"{what} ({printable(path)}); move it away") if what else None
 
 
 def foreign_file(entry: Entry) -> Blocked:
@@ -116,12 +107,13 @@ class Directory:
         self.root = root
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
+        self.refusals = Refusals(spares_entries=share == 1)
+        self._batches: set[str] = set()
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
             _make(root)
             self._held = HeldDirectories(root, share=share)
             self.sources = Sources(root, self._held)
-            self.records = BatchRecords(root, self._held, self.staging)
         except OSError as error:
             if os.path.exists(root) and not os.path.isdir(root):
                 raise VolumeFault(
@@ -142,6 +134,13 @@ class Directory:
         except LocalFault:
             self.close()
             raise
+
+    @property
+    def records(self) -> "BatchRecords":
+        """The records of batches that are committed here."""
+        from cfetch.storage.batch_records import BatchRecords  # most runs commit no batches
+
+        return BatchRecords(self.root, self._held, self.staging, self._batches)
 
     def _look_whether_writable(self) -> None:
         """Raise OSError unless files can be written: the file system may have become read-only."""
@@ -176,15 +175,15 @@ class Directory:
         """
         if self.holds_files:
             self._held.confirm_root()
-        self.records.confirm()
+        if self._batches:
+            self.records.confirm()
 
-    def free_bytes(self) -> int:
-        """Bytes that an unprivileged user may still write. Raises VolumeFault."""
+    def free_bytes(self) -> int | None:
+        """Bytes that an unprivileged user may still write; None: nobody knows. Raises VolumeFault."""
         try:
-            usage = os.fstatvfs(self._held.root_fd)
+            return find_free_bytes(self._held.root_fd)
         except OSError as error:
             raise volume_fault(error, f"cannot tell how much room {self.root} has") from None
-        return usage.f_bavail * usage.f_frsize
 
     def flush(self) -> None:
         """Make every byte and name written so far survive a power cut; one flush of the whole file system.
@@ -228,10 +227,10 @@ class Directory:
                 self._held.look_again()
                 self._rename(name, path)
             self.holds_files = True
+            self.refusals.note_success()
         except OSError as error:
-            raise _obstacle(error, path) or volume_fault(
-                error, f"cannot put {printable(path)} in place", beneath=self._held.root_fd
-            ) from None
+            what = f"cannot put {printable(path)} in place"
+            raise self.refusals.judge_name(error, path, what, beneath=self._held.root_fd) from None
 
     def unpublish(self, name: str, path: SafePath) -> None:
         """Undo ``publish``: the rest of the file's batch could not be published."""
@@ -275,7 +274,7 @@ class Directory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _obstacle(error, path) or volume_fault(error, f"cannot look at {printable(path)}") from None
+            raise self.refusals.judge_name(error, path, f"cannot look at {printable(path)}") from None
         if stat.S_ISREG(status.st_mode):
             return status.st_size
         if stat.S_ISLNK(status.st_mode):
@@ -303,7 +302,7 @@ class Directory:
             with self._held.lock:
                 return _identify_in(*self._open_parent(path))
         except OSError as error:
-            if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
+            if means_no_file(error):
                 return None
             raise volume_fault(error, f"cannot look at {printable(path)}") from None
 
@@ -327,7 +326,7 @@ class Directory:
                     return False
                 os.unlink(leaf, dir_fd=directory)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) or _obstacle(error, path) is not None:
+            if means_no_file(error):
                 return False
             raise volume_fault(error, f"cannot delete {printable(path)}") from None
         self.remove_empty(path)
@@ -389,7 +388,7 @@ class Directory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _obstacle(error, path) or volume_fault(error, f"cannot read {printable(path)}") from None
+            raise self.refusals.judge_name(error, path, f"cannot read {printable(path)}") from None
 
     def close(self) -> None:
         """Remove cfetch's own directories if they are empty, and close the descriptors."""

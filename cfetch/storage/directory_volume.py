@@ -2,21 +2,26 @@
 
 import os
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from cfetch.base.errors import Blocked
+from cfetch.base.errors import Blocked, Unstorable
 from cfetch.manifest.entry import Entry
-from cfetch.storage import volume
 from cfetch.storage.directory import Directory, spare_foreign
-from cfetch.storage.disk import Disk, GuardedDisk, InlineDisk
-from cfetch.storage.joining import join_pieces
-from cfetch.storage.loans import PartLoans
+from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.part import INLINE, Part, hash_and_close
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH
-from cfetch.storage.salvage import Salvage
-from cfetch.storage.standing import StandingFiles, vouch
-from cfetch.storage.volume import BatchRecord, Ended, Search, Standing, unless_changed
+from cfetch.storage.standing_files import StandingFiles, vouch
+from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing, unless_changed
+
+if TYPE_CHECKING:
+    from cfetch.storage import volume
+    from cfetch.storage.guarded_disk import GuardedDisk
+    from cfetch.storage.joining import Publishable
+    from cfetch.storage.lent_parts import PartLoans
+    from cfetch.storage.salvage import Salvage
+    from cfetch.storage.staging import Leftover
+    from cfetch.storage.volume import Search
 
 
 class DirectoryVolume:
@@ -31,14 +36,15 @@ class DirectoryVolume:
         volume: Directory,
         *,
         durable: bool,
-        disk: InlineDisk | GuardedDisk = INLINE,
+        disk: "InlineDisk | GuardedDisk" = INLINE,
         existing: str = "trust",
         keeps_time: bool = True,
     ) -> None:
         self.name = str(volume.root)
         trusts = disk.is_prompt and existing == "trust"
         self.search: Search | None = StandingFiles(volume) if trusts else None
-        self.loans: PartLoans | None = None  # from ``open`` on
+        self._loans: PartLoans | None = None
+        self._is_open = False
         self._existing = existing
         self._keeps_time = keeps_time
         self._volume = volume
@@ -49,8 +55,26 @@ class DirectoryVolume:
 
     async def open(self) -> None:
         """Read the directories of dead runs. Raises VolumeFault."""
-        self._salvage = await self._disk.call(lambda: Salvage(self._volume, self._disk))
-        self.loans = PartLoans(self._volume, self._disk, self._salvage)
+        leftovers = await self._disk.call(lambda: [*self._volume.leftovers()])
+        self._is_open = True
+        if leftovers or not self._disk.is_prompt:
+            self._make_salvage(leftovers)
+
+    def _make_salvage(self, leftovers: "list[Leftover]") -> "Salvage":
+        from cfetch.storage.salvage import Salvage  # no dead run has left anything to most runs
+
+        self._salvage = Salvage(self._volume, self._disk, leftovers)
+        return self._salvage
+
+    @property
+    def loans(self) -> "PartLoans | None":
+        """What it lends to others, made when it is asked for first; None before ``open``."""
+        if self._loans is None and self._is_open:
+            from cfetch.storage.lent_parts import PartLoans  # only batches ask: they may leave a volume
+
+            salvage = self._salvage or self._make_salvage([])
+            self._loans = PartLoans(self._volume, self._disk, salvage)
+        return self._loans
 
     def new_part(self, entry: Entry) -> Part:
         """Make a part. It has no file before the first byte."""
@@ -74,10 +98,11 @@ class DirectoryVolume:
         self._volume.holds_files |= standing is not None
         return standing
 
-    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: "volume.Part") -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
-        if self._salvage is not None and self.loans is not None:
-            await self.loans.wait_for(entry)
+        if self._salvage is not None:
+            if self._loans is not None:
+                await self._loans.wait_for(entry)
             await self._salvage.adopt_leftover(entry, cast("Part", part))
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
@@ -86,7 +111,7 @@ class DirectoryVolume:
             for entry in entries:
                 self._salvage.remove_leftovers(entry)
 
-    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
         """Look up the batches' marks, their records, and the sizes of the files under their names."""
         begun = frozenset[str]() if self._salvage is None else self._salvage.begun_batches
         return await self._disk.look(
@@ -110,9 +135,11 @@ class DirectoryVolume:
         if self._salvage is not None:
             self._salvage.unmark_batch(batch)
 
-    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(
+        self, parts: "Sequence[volume.Part]", ended: Ended, record: BatchRecord | None = None
+    ) -> None:
         """Publish in a group with others, if the files are to be durable."""
-        self._publisher.add(join_pieces(self._volume, cast("Sequence[Part]", parts)), ended, record)
+        self._publisher.add(_join_pieces(self._volume, parts), ended, record)
 
     def remove_older(self, entry: Entry) -> None:
         """Remove the file soon. A file that cannot be removed stays, and ``cfetch verify`` names it."""
@@ -123,10 +150,10 @@ class DirectoryVolume:
         """Passes on ``Publisher.left_behind``."""
         return self._publisher.left_behind
 
-    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: "Sequence[volume.Part]") -> None:
         """Remove record and files soon. A file that cannot be removed stays, without a record."""
         self._disk.tidy(lambda: self._volume.records.remove(batch))
-        self._publisher.withdraw(join_pieces(self._volume, cast("Sequence[Part]", parts)))
+        self._publisher.withdraw(_join_pieces(self._volume, parts))
 
     async def run(self) -> None:
         """Call ``Publisher.run``, then check that files and batches still stand, unless the disk hangs."""
@@ -155,7 +182,9 @@ class DirectoryVolume:
         if not self._volume.staging.is_open:
             return 0
         free_bytes = await self._disk.glance(self._volume.free_bytes)
-        return free_bytes + (0 if self._salvage is None else self._salvage.kept_bytes)
+        if free_bytes is None or self._salvage is None:
+            return free_bytes
+        return free_bytes + self._salvage.kept_bytes
 
     @property
     def written_bytes(self) -> int | None:
@@ -165,7 +194,7 @@ class DirectoryVolume:
     @property
     def is_behind(self) -> bool:
         """Passes on ``GuardedDisk.is_behind``."""
-        return isinstance(self._disk, GuardedDisk) and self._disk.is_behind
+        return not isinstance(self._disk, InlineDisk) and self._disk.is_behind
 
     def oldest_s(self, now_s: float) -> float:
         """Call ``Disk.oldest_s``."""
@@ -173,17 +202,17 @@ class DirectoryVolume:
 
     def abandon(self, why: str) -> None:
         """Abandon the disk, if it is guarded; with a single volume the run has to wait."""
-        if isinstance(self._disk, GuardedDisk):
+        if not isinstance(self._disk, InlineDisk):
             self._disk.abandon(why)
 
     @property
     def is_stuck(self) -> bool:
         """Passes on ``GuardedDisk.is_stuck``."""
-        return isinstance(self._disk, GuardedDisk) and self._disk.is_stuck
+        return not isinstance(self._disk, InlineDisk) and self._disk.is_stuck
 
     async def close(self) -> None:
         """Carry out the remaining steps; if the disk hangs, leave the directory alone."""
-        if isinstance(self._disk, GuardedDisk):
+        if not isinstance(self._disk, InlineDisk):
             await self._disk.close()
             if self._disk.is_stuck:
                 self._volume.is_forsaken = True
@@ -212,24 +241,31 @@ async def _verify_file(directory: Directory, disk: Disk, existing: str, entry: E
     return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
 
-def _look_for_batch(
-    directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool
-) -> volume.Holding:
+def _look_for_batch(directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool) -> Holding:
     standing: list[int] = []
     other: list[int] = []
-    blocked: dict[int, Blocked] = {}
+    blocked: dict[int, Blocked | Unstorable] = {}
     for position, entry in enumerate(entries):
         try:
             size_bytes = directory.existing(entry.path)
-        except Blocked as error:
+        except (Blocked, Unstorable) as error:
             blocked[position] = error
             continue
         if size_bytes is not None:
             (standing if entry.file_bytes in (size_bytes, None) else other).append(position)
-    return volume.Holding(directory.records.has(batch), begun, standing, blocked, other)
+    return Holding(directory.records.has(batch), begun, standing, blocked, other)
 
 
 def _close(late: int | None) -> None:
     """Close a file that was opened too late, when its caller no longer waited."""
     if late is not None:
         os.close(late)
+
+
+def _join_pieces(directory: Directory, parts: "Sequence[volume.Part]") -> "Sequence[Publishable]":
+    own = cast("Sequence[Part]", parts)
+    if all(part.entry.piece is None for part in own):
+        return own
+    from cfetch.storage.joining import join_pieces  # few manifests have pieces of files
+
+    return join_pieces(directory, own)

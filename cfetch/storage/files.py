@@ -7,24 +7,22 @@ a rename replaces an older file, a link does not. Finally the directory is flush
 lost in a power cut. A writer that dies leaves at most its temporary file: see ``remove_temporaries``.
 """
 
-import ctypes
 import errno
-import io
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO
 
 from cfetch.base.errors import LocalFault, UsageError, VolumeFault
 from cfetch.base.secret import printable
-from cfetch.storage.sharing import create_file, is_for_group, make_directory, may_share
+from cfetch.storage.group_rights import create_file, is_for_group, make_directory, may_share
+from cfetch.storage.lacking import LINKS, flush_directory, flush_file, note_lack
 
 STATE_NAME = ".cfetch"
+MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here
 PRIVATE = 0o600
 USERS = 0o666  # less the umask: for a file of the user, not of cfetch
 LONGEST_NAME = 255  # bytes, on all file systems in use
@@ -111,7 +109,8 @@ def on_disk(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of writing ``path`` into LocalFault."""
     try:
         yield
     except OSError as error:
@@ -203,7 +202,7 @@ def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -
             yield file
             file.flush()
             if durable:
-                os.fsync(file.fileno())
+                flush_file(file.fileno())
         os.rename(temporary, path)  # noqa: PTH104 - a test takes the place of os
     if durable:
         _flush_directory(path.parent)
@@ -211,7 +210,7 @@ def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write a file with these bytes to ``path``, in place of an older file. Raises LocalFault."""
-    with _writing(path), open_replacement(path, durable=durable) as file:
+    with writing(path), open_replacement(path, durable=durable) as file:
         file.write(data)
 
 
@@ -220,20 +219,26 @@ def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
 
     Raises LocalFault.
     """
-    with _writing(path):
+    with writing(path):
         temporary = _temporary_of(path)
         with _discarding(temporary):
             with os.fdopen(create_file(temporary, _NEW, PRIVATE), "wb") as file:
                 file.write(data)
                 file.flush()
                 if durable:
-                    os.fsync(file.fileno())
+                    flush_file(file.fileno())
             try:
                 os.link(temporary, path, follow_symlinks=False)
             except FileExistsError:
                 return False
+            except OSError as error:
+                note_lack(LINKS, error)
+                if os.path.lexists(path):
+                    return False
+                os.rename(temporary, path)  # noqa: PTH104 - a test takes the place of os
             finally:
-                os.unlink(temporary)  # noqa: PTH108
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)  # noqa: PTH108
         if durable:
             _flush_directory(path.parent)
     return True
@@ -246,59 +251,6 @@ def remove_temporaries(path: Path) -> None:
         for temporary in path.parent.glob(f".{path.name}.*"):
             if len(temporary.name) == length:
                 temporary.unlink()
-
-
-def find_output(path: Path) -> Path:
-    """The file that the user has named for a result, with symlinks resolved.
-
-    Raises:
-        UsageError: it is a device, a pipe or a directory, which a file would replace.
-    """
-    if path.exists() and not path.is_file():
-        raise UsageError(f"{printable(str(path))} is a device, a pipe or a directory; name a file")
-    return Path(os.path.realpath(path))  # if symlinks form a circle, the first one
-
-
-@contextmanager
-def open_output(path: Path | None, *, private: bool) -> Iterator[TextIO]:
-    """Write UTF-8 text to ``path``, which is replaced at the end of the ``with``; None: write to stdout.
-
-    ``private`` text goes to a file that only its owner can read, and never to a terminal.
-
-    Raises:
-        UsageError: private text would go to a terminal; or ``path`` is a device, a pipe or a directory.
-        LocalFault: the file cannot be written.
-    """
-    if path is None:
-        with _open_stdout(private=private) as out:
-            yield out
-        return
-    target = find_output(path)
-    if not target.parent.is_dir():
-        missing = printable(str(target.parent), 1000)
-        raise LocalFault(f"cannot write {printable(str(path), 1000)}: there is no directory {missing}")
-    with _writing(path), open_replacement(target, mode=PRIVATE if private else USERS) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        try:
-            yield text
-            text.flush()
-        finally:
-            text.detach()  # the wrapper would close the file before it is flushed to disk
-
-
-@contextmanager
-def _open_stdout(*, private: bool) -> Iterator[TextIO]:
-    if private and sys.stdout.isatty():
-        raise UsageError(
-            "the manifest holds signed URLs or headers; give --output FILE, or send stdout to a file"
-        )
-    sys.stdout.flush()
-    out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
-    try:
-        yield out
-        out.flush()
-    finally:
-        out.detach()  # the wrapper would close stdout when it is deleted
 
 
 def _temporary_of(path: Path) -> Path:
@@ -325,31 +277,6 @@ def _flush_directory(path: Path) -> None:
     """Make the names in a directory survive a power cut, if its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some network file systems flush no directories
-            raise
+        flush_directory(descriptor)
     finally:
         os.close(descriptor)
-
-
-@cache
-def _syncfs() -> Any:  # noqa: ANN401 - a C function, or None where there is none
-    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-
-
-def flush_file_system(descriptor: int) -> None:
-    """Write all unwritten bytes and names of the file system of ``descriptor``, and wait for the disk.
-
-    ``syncfs(2)`` reports write errors since Linux 5.8; the standard library lacks it. On a system without it,
-    all file systems are flushed (``sync``).
-
-    Raises:
-        OSError: some bytes could not be written.
-    """
-    syncfs = _syncfs()
-    if syncfs is None:
-        os.sync()
-    elif syncfs(descriptor) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

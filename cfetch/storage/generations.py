@@ -15,8 +15,9 @@ from pathlib import Path
 
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
-from cfetch.storage.files import STATE_NAME, flush_file_system, on_disk
-from cfetch.storage.sharing import for_group, is_for_group, share_destination
+from cfetch.storage.files import STATE_NAME, on_disk
+from cfetch.storage.group_rights import for_group, is_for_group, share_destination
+from cfetch.storage.lacking import LINKS, flush_file_system
 from cfetch.storage.tree import ReadOnlyTree
 
 CURRENT = "current"
@@ -101,7 +102,7 @@ class Generations:
                 try:
                     os.link(self._root / path, generation / path, follow_symlinks=False)
                 except OSError as error:
-                    if error.errno not in (errno.EXDEV, errno.EOPNOTSUPP, errno.EPERM):
+                    if error.errno not in LINKS.errors:
                         raise
                     raise self._make_device_error(error.strerror or "they are refused") from None
                 files += 1

@@ -11,13 +11,14 @@ import os
 import shutil
 from collections.abc import Sequence
 from io import FileIO
+from typing import ClassVar, Literal
 
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.part import Part
-from cfetch.storage.sources import Source
+from cfetch.storage.source_records import Source
 
 JOINED = "j"  # prefix of the names of such files among the parts; they are of no use to a later run
 COPY_BYTES = 128 << 10  # at a time: four times as fast as 1 MiB, which leaves the processor's cache
@@ -31,6 +32,7 @@ class JoinedFile:
     """
 
     is_in_memory = False
+    is_joined: ClassVar[Literal[True]] = True
 
     def __init__(self, volume: Directory, pieces: Sequence[Part]) -> None:
         self._volume = volume

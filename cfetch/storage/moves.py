@@ -28,10 +28,10 @@ from cfetch.base.errors import Blocked, CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
-from cfetch.storage.files import STATE_NAME, on_disk, volume_fault
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.files import MOVES, STATE_NAME, on_disk, volume_fault
+from cfetch.storage.lacking import set_mode
+from cfetch.storage.volume_values import BatchRecord
 
-MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here
 _READ_BYTES = 1 << 20
 _SAME_S = 2.0  # FAT keeps times in steps of two seconds
 
@@ -202,7 +202,7 @@ def _copy(source: Directory, target: Directory, path: SafePath, name: str, advan
                 while rest:
                     rest = rest[os.write(writing, rest) :]
                 advance(0, len(data))
-            os.fchmod(writing, status.st_mode & 0o777)
+            set_mode(writing, status.st_mode & 0o777)
             os.utime(writing, ns=(status.st_atime_ns, status.st_mtime_ns))
             known = source.sources.find(path)
             if known is not None:
@@ -281,6 +281,9 @@ def _empty_source(source: Directory, target: Directory, record: BatchRecord) -> 
     source.flush()
     if not is_complete:
         return
+    # Records that share files moved as one batch. An earlier record whose files all belong to it names
+    # nothing that the source still has; left there, it would vouch for files that have gone. A record that
+    # names other files too stays, for those.
     covered = set(record.paths or ())
     for earlier in tuple(read_records(source.root)):
         if isinstance(earlier, BatchRecord) and earlier.paths is not None and earlier.id != record.id:

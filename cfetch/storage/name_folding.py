@@ -27,11 +27,26 @@ def probe_folding(volume: Directory) -> Folding:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
         try:
             ends = "".join(end for end in _ENDS if _is_there(directory, name + end))
-            return Folding(ends, any(_is_there(directory, name + letter) for letter in _IGNORED))
+            ignores = any(_is_there(directory, name + letter) for letter in _IGNORED)
+            return Folding(ends, ignores, _is_there(directory, name.upper()), _folds_forms(directory, name))
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
     return KEEPS_NAMES
+
+
+def _folds_forms(directory: int, name: str) -> bool:
+    """Whether a name with a composed letter is found by its decomposed form, as on APFS and HFS+."""
+    composed = f"{name}\u00e9"
+    try:
+        os.close(os.open(composed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
+    except OSError:  # it takes no such letter, so no two names differ in its form
+        return False
+    try:
+        return _is_there(directory, f"{name}e\u0301")
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(composed, dir_fd=directory)
 
 
 def _is_there(directory: int, name: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
-from cfetch.storage.sharing import make_file
+from cfetch.storage.group_rights import make_file
 
 NOT_OURS = "it is not what cfetch writes"
 

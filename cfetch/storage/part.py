@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from cfetch.base.errors import Corrupt, LocalFault
 from cfetch.base.secret import printable
@@ -12,12 +13,14 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault
-from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, must_ask, note_for, proof_of
 from cfetch.storage.running_hash import PartHash
 from cfetch.storage.spare_memory import copy_piece, give_back
 from cfetch.storage.staging import Leftover, boot_id
+
+if TYPE_CHECKING:
+    from cfetch.storage.held_ranges import HeldRanges, Segment
 
 INLINE = InlineDisk()
 MOST_NOTED = 200  # ranges in a note, whose size is limited; bytes of further ranges are fetched again
@@ -87,7 +90,7 @@ class PartNotes:
         self._disk.do(self._file.note, note)
         self.is_noted = True
 
-    def encode_ranges(self, ranges: HeldRanges, validator: str | None) -> bytes | None:
+    def encode_ranges(self, ranges: "HeldRanges", validator: str | None) -> bytes | None:
         """The note of a part in ranges; None: a later run could not continue the part."""
         own_validator = self.leave_out_mirror(validator)
         if self._entry.digest is None and own_validator is None:
@@ -96,7 +99,7 @@ class PartNotes:
         note = note_for(self._entry, own_validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
         return encode_note(note)
 
-    def note_ranges(self, ranges: HeldRanges, validator: str | None) -> None:
+    def note_ranges(self, ranges: "HeldRanges", validator: str | None) -> None:
         """Note which bytes are held now; this replaces an older note."""
         self.unnoted_bytes = 0
         note = self.encode_ranges(ranges, validator)
@@ -119,6 +122,8 @@ class Part:
     on, or fewer, and ``hash_rest`` reads the rest. Held bytes are not written again, so the hash has seen the
     same bytes as the file. If the server states a hash when bytes are there already, it has seen none.
     """
+
+    is_joined: ClassVar[Literal[False]] = False  # for the publisher: it is no file of several parts
 
     __slots__ = (
         "_hash",
@@ -181,7 +186,7 @@ class Part:
         if self.position > WORTH_KEEPING_BYTES and not self._notes.is_noted:
             self._notes.note_source(self.validator)
 
-    def write_at(self, segment: Segment, data: Bytes) -> None:
+    def write_at(self, segment: "Segment", data: Bytes) -> None:
         """Take the next bytes of ``segment``; bytes beyond its end are dropped. Raises LocalFault."""
         self.check()
         ranges, offset = self.ranges, segment.position
@@ -221,11 +226,15 @@ class Part:
         is_well = self.file.fault is None and self._line.fault is None and not self._is_over
         return may_join and is_well and self.ranges is None and self.position < size_bytes
 
-    def split_into_ranges(self, size_bytes: int) -> HeldRanges:
+    def split_into_ranges(self, size_bytes: int) -> "HeldRanges":
         """Let several streams bring the file; the stream under way goes on with all missing bytes.
 
         Raises LocalFault.
         """
+        from cfetch.storage.held_ranges import (
+            HeldRanges,  # only a file that several streams bring is in ranges
+        )
+
         assert self.can_split(size_bytes)
         ranges = HeldRanges(size_bytes, [(0, self.position)] if self.position else ())
         note = self._notes.encode_ranges(ranges, self.validator)
@@ -238,7 +247,7 @@ class Part:
         self.segment = ranges.take_first()
         return ranges
 
-    def open_segment(self, segment: Segment, *, same_source: bool = True) -> "SegmentSink":
+    def open_segment(self, segment: "Segment", *, same_source: bool = True) -> "SegmentSink":
         """Implements ``volume.Part.open_segment``."""
         assert self.ranges is not None
         return SegmentSink(self, self.ranges, segment, self.validator if same_source else None)
@@ -254,7 +263,7 @@ class Part:
             self.ranges.give_back(self.segment)
             self.segment = None
 
-    def forget(self, segment: Segment) -> None:
+    def forget(self, segment: "Segment") -> None:
         """Drop the bytes of ``segment``, as they cannot be trusted; they are missing again."""
         if self.ranges is None or segment.start == segment.position:
             return
@@ -290,21 +299,30 @@ class Part:
 
         If the part is whole, but the server has to confirm it, its last byte is fetched again: by the ETag of
         that reply, the other bytes are still the same or not.
+
+        There are two kinds. A part in segments has gaps: only its note says which bytes it holds, and
+        ``position`` counts them. Any other part has no gap: the length of its file says how far it is, and
+        ``position`` is its end.
         """
         if not await self.disk.call(lambda: self.file.take_over(leftover)):
             return
         self._notes.is_noted = bool(leftover.note)
         if note is not None and note.identity == self.file.identity:
             self.validator = note.validator
+        # None: the hash in the manifest proves the bytes, so that the server need not confirm them
         last_byte = (self.entry.size_bytes or 0) - 1 if must_ask(self.entry) else None
         if note is not None and note.held and note.total_bytes:
+            from cfetch.storage.held_ranges import HeldRanges  # the same
+
             self.ranges = HeldRanges(note.total_bytes, note.held)
             if self.ranges.is_whole and last_byte is not None:
+                # all but the last byte: a part with nothing left to ask for would send no request
                 self.ranges = HeldRanges(note.total_bytes, [(0, last_byte)])
             self.position, self.total_bytes = self.ranges.held_bytes, note.total_bytes
             if self.ranges.is_whole:
                 await self.hash_rest()
             return
+        # the running hash must have met the bytes that are there before the next ones are appended
         if self._hash.running is not None:
             await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self.disk)
         self.position = await self.disk.call(lambda: self.file.end(last_byte))
@@ -451,7 +469,7 @@ class SegmentSink:
         "validator",
     )
 
-    def __init__(self, part: Part, ranges: HeldRanges, segment: Segment, validator: str | None) -> None:
+    def __init__(self, part: Part, ranges: "HeldRanges", segment: "Segment", validator: str | None) -> None:
         """``validator``: the ETag of the present bytes, if this stream's bytes must have the same."""
         self._part = part
         self._ranges = ranges

@@ -24,7 +24,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
-from cfetch.storage.sources import Source
+from cfetch.storage.source_records import Source
 from cfetch.storage.staging import Leftover, boot_id
 
 _DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT\Z", re.ASCII)
@@ -118,7 +118,8 @@ class PartFile:
     def _note_failure(self, error: OSError | LocalFault, what: str = "") -> None:
         if isinstance(error, OSError):
             self.lost = self.lost or error.errno == errno.EIO
-            error = volume_fault(error, f"cannot {what} {printable(self._entry.path)}")
+            name = printable(self._entry.path)
+            error = self._volume.refusals.judge_bytes(error, self._entry.path, f"cannot {what} {name}")
         if self._in_place or not self._raises:
             self.fault = self.fault or error
         if self._raises:

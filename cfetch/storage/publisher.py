@@ -17,15 +17,18 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cfetch.base.errors import Blocked, CfetchError, LocalFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
-from cfetch.storage.joining import JoinedFile, Publishable
-from cfetch.storage.part import INLINE, Part
-from cfetch.storage.volume import BatchRecord, Ended
+from cfetch.storage.part import INLINE
+from cfetch.storage.volume_values import BatchRecord, Ended
+
+if TYPE_CHECKING:
+    from cfetch.storage.joining import Publishable
 
 WRITTEN_FILES = 16  # kill -9 loses at most these and the downloads under way; 64 took as much time a file
 WRITTEN_S = 0.05  # the longest time that a file waits in memory for so many
@@ -37,7 +40,7 @@ MAX_PENDING_BYTES = 256 << 20  # bounds a flush; the kernel's own limit for unwr
 
 
 class _Pending(msgspec.Struct, frozen=True):
-    parts: tuple[Publishable, ...]
+    parts: "tuple[Publishable, ...]"
     ended: Ended
     record: BatchRecord | None
 
@@ -59,7 +62,7 @@ class Publisher:
         self._room = asyncio.Event()
         self._draining = False
 
-    def add(self, parts: Sequence[Publishable], ended: Ended, record: BatchRecord | None = None) -> None:
+    def add(self, parts: "Sequence[Publishable]", ended: Ended, record: BatchRecord | None = None) -> None:
         """Take over verified parts: publish all of them or none, then write the record."""
         self._unwritten.append(_Pending(tuple(parts), ended, record))
         self._work.set()
@@ -179,7 +182,7 @@ class Publisher:
 
     async def _join(self, pending: _Pending) -> bool:
         """Join the files that were brought in pieces; False: this failed, and has been reported."""
-        joined = [part for part in pending.parts if isinstance(part, JoinedFile)]
+        joined = [part for part in pending.parts if part.is_joined]
         try:
             for file in joined:
                 await self._disk.beside(file.join)
@@ -187,7 +190,7 @@ class Publisher:
             for file in joined:
                 file.keep_pieces()
             for part in pending.parts:
-                if isinstance(part, Part):
+                if not part.is_joined:
                     part.keep_leftover(whole=True)
             pending.ended(error)
             return False
@@ -216,11 +219,11 @@ class Publisher:
         if pending.record is not None:
             self._disk.tidy(lambda: self._unpublish(pending.parts))
             for part in pending.parts:
-                if isinstance(part, JoinedFile):
+                if part.is_joined:
                     part.discard()
         pending.ended(fault)
 
-    def withdraw(self, parts: Sequence[Publishable]) -> None:
+    def withdraw(self, parts: "Sequence[Publishable]") -> None:
         """Remove the names and files of the parts, soon."""
         self._disk.tidy(lambda: self._unpublish(parts))
         for part in parts:
@@ -257,7 +260,7 @@ class Publisher:
             if error is None:
                 self._unpublish(pending.parts)
 
-    def _unpublish(self, parts: Iterable[Publishable]) -> None:
+    def _unpublish(self, parts: "Iterable[Publishable]") -> None:
         """Remove final names. This is a step. A file that cannot be removed stays, without a record."""
         for part in parts:
             try:
@@ -271,6 +274,6 @@ class Publisher:
         for part in pending.parts if error is not None else ():
             if pending.record is None:
                 part.discard()
-            elif isinstance(part, JoinedFile):
+            elif part.is_joined:
                 part.keep_pieces()
         pending.ended(error)

@@ -23,12 +23,12 @@ import msgspec
 
 from cfetch.base.errors import Corrupt
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import DEFAULT_PORTS
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
 
-_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 WORTH_KEEPING_BYTES = 1 << 20  # fewer bytes are fetched in 0.1 s at 100 Mbit/s; a note would cost more
 
 SHOWN_DIGITS = 16  # digits of a hash in a message: as many as a person compares
@@ -86,8 +86,8 @@ def _hash_source(url: SecretUrl, part: str) -> str:
 @lru_cache(maxsize=256)  # nearly all links of a manifest have one of few origins
 def _spell_origin(origin: str) -> str:
     scheme, _, authority = origin.partition("://")
-    default_port = _DEFAULT_PORTS.get(scheme.lower(), "")
-    return f"{scheme}://{authority.removesuffix(default_port)}".lower()
+    port = DEFAULT_PORTS.get(scheme.lower())
+    return f"{scheme}://{authority.removesuffix(f':{port}')}".lower()
 
 
 def owner_of(entry: Entry) -> str:

@@ -1,11 +1,11 @@
 """The parts that dead runs of this plan have left on a volume, and those whose batch has left it.
 
 Each is found by its entry, and continued at most once: by a part of the same volume, or copied to another
-volume (``loans.py``).
+volume (``lent_parts.py``).
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 
 import msgspec
@@ -29,12 +29,15 @@ class Salvage:
         LocalFault: files that dead runs had published cannot be made durable.
     """
 
-    def __init__(self, volume: Directory, disk: Disk = INLINE) -> None:
+    def __init__(
+        self, volume: Directory, disk: Disk = INLINE, leftovers: Iterable[Leftover] | None = None
+    ) -> None:
+        """``leftovers`` None: those of the directory."""
         self._volume = volume
         self._disk = disk
         self._candidates: defaultdict[str, list[Candidate]] = defaultdict(list)
         self._marks: dict[str, list[Leftover]] = {}
-        for leftover in volume.leftovers():
+        for leftover in volume.leftovers() if leftovers is None else leftovers:
             if leftover.name.startswith(BATCH):
                 self._marks.setdefault(leftover.name.removeprefix(BATCH), []).append(leftover)
             else:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from cfetch.storage.descriptors import DIRECTORY, HeldDirectories
 from cfetch.storage.files import volume_fault
+from cfetch.storage.group_rights import create_file
 from cfetch.storage.resume import NOTE_SUFFIX, PART_NAME
-from cfetch.storage.sharing import create_file
 
 MAX_FILE_BYTES = 16 << 10
 _KEPT = re.compile(r"[0-9]+-[0-9]+")

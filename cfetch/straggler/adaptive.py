@@ -11,23 +11,27 @@ and this module flags as many of those as the budget allows.
 
 import math
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.straggler import StragglerConfig
+from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.baseline import RunningQuantile
-from cfetch.straggler.court import Court
-from cfetch.straggler.cures import Cure
+from cfetch.straggler.check import Check, Flagged
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.feedback import Budget, Feedback
-from cfetch.straggler.fresh import LEAST, Fresh, Sample
+from cfetch.straggler.fresh_attempt import LEAST, Fresh, Sample
 from cfetch.straggler.handshake import next_syn_s
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
-from cfetch.straggler.metrics import MIN_ELAPSED_S
-from cfetch.straggler.policy import Check, Flagged, Live
 from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
-from cfetch.straggler.seconds import Seconds
+from cfetch.straggler.second_requests import Seconds
 from cfetch.straggler.stall import gap_s
-from cfetch.straggler.watch import TICK_S, Bars, JudgedAttempt, Watch
+from cfetch.straggler.suspects import Court
+from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, Watch
+from cfetch.straggler.ways_to_ask import Cure
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Live
 
 LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
@@ -189,7 +193,7 @@ class Adaptive:
         """Collect what this run has learned about its hosts, for the next run."""
         return self._regimes.collect_knowledge(wall_s)
 
-    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
+    def check(self, now_s: float, attempts: "Collection[Live]" = ()) -> Check:
         """Look at all attempts in flight; each is flagged at most once. Call every ``tick_s``."""
         late_s = now_s - self._checked_s if self._checked_s is not None else 0.0
         lost_s = gap_s(self._checked_s, now_s)
@@ -229,7 +233,7 @@ class Adaptive:
                 attempt.start_s, attempt.is_sample = own_s, False
 
     def _flag(
-        self, keys: Iterable[int], now_s: float, attempts: Collection[Live], *, most: int
+        self, keys: Iterable[int], now_s: float, attempts: "Collection[Live]", *, most: int
     ) -> list[Flagged]:
         """Flag ``most`` of ``keys``, within the budget of bytes; the attempts with the longest rest first."""
         left = []
@@ -252,7 +256,9 @@ class Adaptive:
             flagged.append(self._flag_attempt(attempt, live, remaining_s, now_s))
         return flagged
 
-    def _flag_attempt(self, attempt: JudgedAttempt, live: Live, remaining_s: float, now_s: float) -> Flagged:
+    def _flag_attempt(
+        self, attempt: JudgedAttempt, live: "Live", remaining_s: float, now_s: float
+    ) -> Flagged:
         attempt.flagged = True
         if attempt.key >= 0:
             self._counted.add(attempt.key)

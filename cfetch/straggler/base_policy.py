@@ -6,9 +6,10 @@ twice, no host gets a cure. A subclass usually overrides ``check``, and the ``no
 
 from collections.abc import Collection
 
-from cfetch.straggler.cures import NO_CURE, Cure
+from cfetch.straggler.check import Check
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.policy import Check, Live, SecondRequests
+from cfetch.straggler.policy import Live, SecondRequests
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 
 
 class BasePolicy:

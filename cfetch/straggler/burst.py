@@ -8,10 +8,10 @@ they became slow at different times, which no change of the network explains.
 import math
 from collections import deque
 
-from cfetch.straggler.cures import MUCH, Pace, Reply
-from cfetch.straggler.fresh import middle
+from cfetch.base.backoff import double
+from cfetch.straggler.fresh_attempt import middle
+from cfetch.straggler.ways_to_ask import LEAST_FALLEN, MUCH, Pace, Reply
 
-LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
 ALIKE = 0.2  # share of bytes beyond the burst after which an attempt shows as slow, in windows of 0.3 s
 NEAR = 0.06  # of the middle byte: falls so near to it are alike; lost packets cause falls anywhere
 EXACT = 0.03  # the byte is never known more exactly
@@ -37,7 +37,14 @@ class Bursts:
         self._wait_s = FIRST_PROBE_S
 
     def look(self, paces: list[Pace], now_s: float) -> Pace | None:
-        """Look at the attempts under way. Returns the one to be asked anew as a witness, if any."""
+        """Learn the size of the host's bursts (``chunk_bytes``) from the attempts under way.
+
+        Returns an attempt to be asked anew as a witness, if only that would show the size.
+
+        The attempts that fell at the same byte name the size. Those that are still before that byte must run
+        much faster than the others; if there are none, a witness is needed. A size that is known is doubted
+        instead, as the host may have changed; once refuted, it is not looked for again in this run.
+        """
         if self._is_refuted:
             return None
         if self.chunk_bytes:
@@ -88,7 +95,7 @@ class Bursts:
         )
         if witness is not None:
             self._probe_s = now_s + self._wait_s
-            self._wait_s = min(2 * self._wait_s, MOST_PROBE_S)
+            self._wait_s = double(self._wait_s, MOST_PROBE_S)
         return witness
 
 

@@ -10,14 +10,15 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from cfetch.base.config.straggler import StragglerConfig
+from cfetch.straggler.attempt_figures import AttemptMetrics, patience
 from cfetch.straggler.baseline import RunningQuantile, count_required
-from cfetch.straggler.cures import NO_CURE, Cure
+from cfetch.straggler.check import Check, Flagged
 from cfetch.straggler.entries import Entries
 from cfetch.straggler.fallback import Fallback
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.straggler.metrics import AttemptMetrics, patience
-from cfetch.straggler.policy import Check, Flagged, Live
+from cfetch.straggler.policy import Live
 from cfetch.straggler.stall import gap_s
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 
 MAX_MITIGATIONS = 2  # of one entry: after them the bar has risen four-fold
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cfetch.straggler.metrics import MIN_ELAPSED_S
-from cfetch.straggler.terms import NO_TERMS, Terms
+from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
+from cfetch.straggler.attempt_limits import NO_TERMS, Terms
 
 Floats = npt.NDArray[np.float64]
 

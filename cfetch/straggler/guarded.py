@@ -6,10 +6,12 @@ cfetch itself or of another package, costs the run its mitigation and nothing mo
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cfetch.straggler.base_policy import BasePolicy
-from cfetch.straggler.policy import Check, Live, Policy, SecondRequests
+from cfetch.straggler.check import Check
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Live, Policy, SecondRequests
 
 
 class GuardedPolicy:
@@ -19,7 +21,7 @@ class GuardedPolicy:
     those of ``Policy``; each is asked in the same way.
     """
 
-    def __init__(self, policy: Policy, on_error: Callable[[float, Exception], None]) -> None:
+    def __init__(self, policy: "Policy", on_error: Callable[[float, Exception], None]) -> None:
         self._policy = policy
         self._on_error = on_error
         self._now_s = 0.0
@@ -42,7 +44,7 @@ class GuardedPolicy:
             self._switch_off(error)
         return getattr(self._policy, name)(*values, **named)
 
-    def check(self, now_s: float, attempts: Collection[Live] = ()) -> Check:
+    def check(self, now_s: float, attempts: "Collection[Live]" = ()) -> Check:
         """Look at all attempts in flight. To flag an attempt that is not among them is an error."""
         self._now_s = now_s
         try:
@@ -58,13 +60,15 @@ class GuardedPolicy:
         return self._policy.check(now_s, attempts)
 
     @property
-    def seconds(self) -> SecondRequests | None:
+    def seconds(self) -> "SecondRequests | None":
         """The decisions about second requests, guarded as well."""
         seconds = self.__getattr__("seconds")
         return None if seconds is None else _GuardedSeconds(seconds, self._switch_off)
 
     def _switch_off(self, error: Exception) -> None:
         self._on_error(self._now_s, error)
+        from cfetch.straggler.base_policy import BasePolicy  # only a policy that fails is replaced
+
         self._policy = base = BasePolicy(tick_s=self.tick_s)
         base.total_finished, base.total_stragglers = (
             self._finished,
@@ -75,7 +79,7 @@ class GuardedPolicy:
 class _GuardedSeconds:
     """Second requests of a policy: the answer is no, if it fails."""
 
-    def __init__(self, seconds: SecondRequests, switch_off: Callable[[Exception], None]) -> None:
+    def __init__(self, seconds: "SecondRequests", switch_off: Callable[[Exception], None]) -> None:
         self._seconds = seconds
         self._switch_off = switch_off
 

@@ -1,4 +1,4 @@
-"""The port by which a run recognises stragglers, and the choice of the policy that answers.
+"""The port by which a run recognises stragglers.
 
 ``cloudfetch`` is the formula of the CloudFetch design (``detector``); ``adaptive`` judges by live progress,
 learns the time that a fresh attempt would need, and asks whether the network is to blame (``adaptive``).
@@ -7,11 +7,9 @@ learns the time that a fresh attempt would need, and asks whether the network is
 from collections.abc import Collection
 from typing import Protocol
 
-import msgspec
-
-from cfetch.base.config.straggler import StragglerConfig
-from cfetch.straggler.cures import Cure
-from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.straggler.check import Check
+from cfetch.straggler.knowledge import Knowledge
+from cfetch.straggler.ways_to_ask import Cure
 
 
 class Live(Protocol):
@@ -39,42 +37,6 @@ class Live(Protocol):
 
     def held_s(self, now_s: float) -> float:
         """Seconds since it started for which our own side kept it from reading."""
-
-
-class Flagged(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that took ``elapsed_s`` where ``expected_s`` was the limit.
-
-    ``projected_s``: when it would have ended if left alone; None if that is not known. ``is_probe``: it is
-    cancelled to see whether a fresh attempt is faster, as many are slow.
-    """
-
-    id: int
-    elapsed_s: float
-    expected_s: float
-    projected_s: float | None = None
-    is_probe: bool = False
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one look at all attempts, with its reasons.
-
-    ``finished`` of ``required`` entries have finished; ``active`` attempts are in flight. ``fell_back``: this
-    check ended parallel downloads. ``gap_s`` above 0: the check came so late that nobody was judged, and the
-    lost seconds do not count for the attempts in flight. ``held_back``: the reason, in words, why attempts
-    that are far too slow were not flagged; None if there are none. ``is_general``: most attempts of a host
-    are too slow. ``lame``: keys of attempts whose connections must not be used again.
-    """
-
-    stragglers: tuple[Flagged, ...]
-    median_bps: float | None
-    finished: int
-    required: int
-    active: int
-    fell_back: bool
-    gap_s: float
-    held_back: str | None = None
-    is_general: bool = False
-    lame: tuple[int, ...] = ()
 
 
 class SecondRequests(Protocol):
@@ -199,25 +161,3 @@ class Policy(Protocol):
 
     def collect_knowledge(self, wall_s: float) -> Knowledge:
         """Collect what this run has learned about its hosts, for the next run."""
-
-
-def policy_of(
-    name: str,
-    config: StragglerConfig,
-    *,
-    tick_s: float,
-    concurrency: int,
-    knowledge: Knowledge = NOTHING,
-    wall_s: float = 0.0,
-) -> Policy:
-    """The policy of cfetch itself that is called ``name``.
-
-    ``tick_s``: the formula's time between checks; ``knowledge``: of earlier runs; ``wall_s``: the time now.
-    """
-    from cfetch.straggler.detector import Detector
-
-    if name == "cloudfetch" or not config.enabled:
-        return Detector(config, tick_s=tick_s)
-    from cfetch.straggler.adaptive import Adaptive
-
-    return Adaptive(config, concurrency=concurrency, knowledge=knowledge, wall_s=wall_s)

@@ -1,93 +1,20 @@
-"""Finds out which kind of server each host is, from its attempts under way and its replies."""
+"""Shows each host's attempts and replies to its regime, which finds out what kind of server it is."""
 
-import math
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from cfetch.straggler.burst import Bursts
-from cfetch.straggler.cold import Cold
-from cfetch.straggler.cures import MUCH, NO_CURE, Cure, Pace, Reply
-from cfetch.straggler.fresh import MOST_HOSTS, Fresh
+from cfetch.straggler.fresh_attempt import MOST_HOSTS, Fresh
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
-from cfetch.straggler.policy import Live
-from cfetch.straggler.watch import JudgedAttempt, Watch
-from cfetch.straggler.wear import Wear
+from cfetch.straggler.watched_attempts import JudgedAttempt, Watch
+from cfetch.straggler.ways_to_ask import NO_CURE, Anew, Cure, Pace, Reply, cure_of
 
-LEAST_GAIN_S = 0.2  # by which an attempt that is asked anew must end sooner
+if TYPE_CHECKING:
+    from cfetch.straggler.host_regime import Regime
+    from cfetch.straggler.policy import Live
+
 READ_S = 0.05  # the first bytes that are read may have been arriving for so long
 SUPPOSED_LATENCY_S = 0.2  # of a request over a new connection, before any is measured
 LEAST_REPLY_BYTES = 64 << 10  # of a reply that shows a rate
-
-
-class Anew(NamedTuple):
-    """Keys of attempts to break off and ask anew; ``witnesses``: the keys that only test whether it helps."""
-
-    keys: list[int]
-    witnesses: list[int]
-
-
-class Regime:
-    """The findings about one host; ``known``: those of an earlier run."""
-
-    def __init__(self, known: HostKnowledge | None = None) -> None:
-        self._known = known
-        chunk_bytes, warms, retire_bytes = _cure_of(known)
-        rate_bps = 0.0 if known is None else known.cured_bps
-        self.bursts = Bursts(chunk_bytes)
-        self.cold = Cold(rate_bps, warms=warms)
-        self.wear = Wear(retire_bytes, rate_bps)
-
-    def add_cure(self, learned: HostKnowledge) -> HostKnowledge:
-        """Add how the host is best asked to the knowledge about it."""
-        cure = (self.bursts.chunk_bytes, self.cold.warms, self.wear.retire_bytes)
-        if cure == (0, False, 0):
-            return learned
-        is_old = self._known is not None and cure == _cure_of(self._known)
-        return msgspec.structs.replace(
-            learned,
-            chunk_bytes=cure[0],
-            warms=cure[1],
-            retire_bytes=cure[2],
-            cured_bps=self.wear.rate_bps if self.wear.retire_bytes else self.cold.rate_bps,
-            cured_wall_s=self._known.cured_wall_s if is_old and self._known is not None else learned.wall_s,
-        )
-
-    def look(self, paces: list[Pace], now_s: float, latency_s: float) -> Anew:
-        """Look at the attempts under way; ``latency_s``: the cost of a new request."""
-        self.cold.look(paces)
-        witness = self.bursts.look(paces, now_s)
-        if witness is not None:
-            return Anew([witness.key], [witness.key])
-        return Anew([pace.key for pace in paces if self._is_cured(pace, latency_s)], [])
-
-    def note_reply(self, reply: Reply, paces: list[Pace]) -> None:
-        """Note a reply that came to its end; ``paces``: those of the attempts under way at its end."""
-        self.bursts.note(reply)
-        self.cold.note(reply)
-        if reply.asks > 1:
-            self.cold.hear(reply.rate_bps, paces)
-        else:
-            self.wear.note(reply, paces)
-
-    def choose_cure(self, now_s: float, *, is_first: bool) -> Cure:
-        """How the next attempt asks; call it once for each. ``is_first``: its object was never asked for."""
-        is_fresh = self.wear.wants_witness(now_s)
-        warms = self.cold.warms and is_first
-        return Cure(self.bursts.chunk_bytes, warms, self.wear.retire_bytes, is_fresh)
-
-    def _is_cured(self, pace: Pace, latency_s: float) -> bool:
-        """Whether the attempt would bring its rest clearly sooner if it were asked anew."""
-        better_bps = 0.0
-        if self.cold.is_cured_by(pace):
-            better_bps = self.cold.rate_bps
-        elif self.bursts.is_cured_by(pace):
-            better_bps = self.bursts.rate_bps
-        if not (pace.is_free and better_bps):
-            return False
-        left_s = pace.left_bytes / pace.rate_bps if pace.rate_bps > 0 else math.inf
-        return left_s > MUCH * (latency_s + pace.left_bytes / better_bps) + LEAST_GAIN_S
 
 
 class Regimes:
@@ -96,10 +23,12 @@ class Regimes:
     def __init__(self, watch: Watch, fresh: Fresh, knowledge: Knowledge) -> None:
         self._watch = watch
         self._fresh = fresh
-        self._hosts = {host: Regime(known) for host, known in knowledge.hosts.items() if any(_cure_of(known))}
+        self._hosts = {
+            host: _make_regime(known) for host, known in knowledge.hosts.items() if any(cure_of(known))
+        }
         self._paces: dict[str, list[Pace]] = {}  # by host, at the last look
 
-    def look(self, attempts: Collection[Live], own_s: float) -> Anew:
+    def look(self, attempts: "Collection[Live]", own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
         self._paces = self._watch.paces_of_flows(attempts)
@@ -135,14 +64,16 @@ class Regimes:
         }
         return Knowledge(hosts=hosts)
 
-    def _of(self, host: str) -> Regime:
+    def _of(self, host: str) -> "Regime":
         regime = self._hosts.get(host)
         if regime is None:
             if len(self._hosts) >= MOST_HOSTS:
                 del self._hosts[next(iter(self._hosts))]
-            regime = self._hosts[host] = Regime()
+            regime = self._hosts[host] = _make_regime(None)
         return regime
 
 
-def _cure_of(known: HostKnowledge | None) -> tuple[int, bool, int]:
-    return (0, False, 0) if known is None else (known.chunk_bytes, known.warms, known.retire_bytes)
+def _make_regime(known: HostKnowledge | None) -> "Regime":
+    from cfetch.straggler.host_regime import Regime  # a run of small files has none
+
+    return Regime(known)

@@ -7,7 +7,7 @@ the file itself is slow, and a further rescue would be in vain.
 
 from collections import Counter
 
-from cfetch.straggler.fresh import MOST_HOSTS
+from cfetch.straggler.fresh_attempt import MOST_HOSTS
 
 SLOW_FILES = 1e-3  # one file in a thousand is slow by itself; a chance below that is not believed
 SUPPOSED_SLOW, SUPPOSED_GOOD = 1, 4  # assumed connections of a host before any has been tried

@@ -18,6 +18,8 @@ by place, until that no longer helps.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cfetch.base.backoff import double
+
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
 STEP = 1.25  # a failed step costs other users of the host at most a quarter more load for one period
 WORTH = 0.2  # of the added share must show in the rate: 5 % for a full step; less is noise
@@ -333,4 +335,4 @@ class Width:
         self._goes_down = next_down
         self.places = level
         self._quiet_until_s = now_s + self._hold_s
-        self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S)
+        self._hold_s = double(self._hold_s, LONGEST_HOLD_S)

@@ -5,8 +5,9 @@ The rules are those of Apache Hudi's RFC-79, which the files of this room call t
 Read in this order: ``states.py`` (the states of an instant; one rename per change), ``rules.py`` (what may be
 done in which state), ``heartbeat.py`` (which owner lives), ``attempts.py`` (where epochs write, and how they
 are fenced off), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (the contents of their files),
-``ballast.py`` (room on a full disk); then the verbs: ``execution.py``, ``rollback.py``, ``clean.py``,
-``archive.py``. ``table.py`` puts the parts together.
+``full_disk_reserve.py`` (room on a full disk); then the verbs: ``execution.py``, ``rollback.py``,
+``clean.py``, ``tidying.py`` (after each run), ``archive.py`` (``frozen_plans.py`` removes manifests).
+``table.py`` puts the parts together.
 ``files.py`` and ``owner.py`` are the edges to the machine, ``bucket_files.py`` is the second home of a
 timeline: an object store, in which one object holds all names (``bucket_index.py``).
 
@@ -30,7 +31,7 @@ on its own monotonic clock; a process of this machine whose pid is gone is dead 
 
 Where to change: what ``plan clean`` does with an instant, and the reason it gives, is ``to_clean`` in
 ``rules.py``; ``clean.py`` carries it out: removable plans that nobody runs are rolled back once they are
-older than the delay, completed ones go to the archive, immutable ones wait. ``_sweep`` in ``clean.py`` and
-``_undo`` in ``rollback.py`` remove files from the disk (directories of dead attempts, old heartbeats, frozen
-plans of completed instants). The room was tested on ext4 and tmpfs, not on network file systems.
+older than the delay, completed ones go to the archive, immutable ones wait. ``_sweep`` in ``tidying.py``
+and ``_undo`` in ``rollback.py`` remove files from the disk (directories of dead attempts, old heartbeats,
+frozen plans of completed instants). The room was tested on ext4 and tmpfs, not on network file systems.
 """

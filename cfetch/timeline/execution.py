@@ -26,7 +26,6 @@ from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.attempts import ATTEMPTS, Salvage
 from cfetch.timeline.heartbeat import Pulse, Verdict
 from cfetch.timeline.records import PlanRecord, RollbackRecord
-from cfetch.timeline.rollback import condemn, execute, finish, schedule_rollback
 from cfetch.timeline.rules import Start, View, may_start
 from cfetch.timeline.states import Action, Entry, Event, Kind, State
 from cfetch.timeline.table import Beating, Pause, Table, existing, find, on_this_machine, when_free
@@ -162,6 +161,8 @@ def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
         with suppress(FileNotFoundError):
             record = table.store.read_plan(entry)
     if record is not None and record.kind is Kind.REMOVABLE and entry.state is not State.COMPLETED:
+        from cfetch.timeline.rollback import condemn, execute  # few plans are removable
+
         rollback = condemn(table, instant)
         if rollback is not None:
             execute(table, rollback.instant)
@@ -197,6 +198,8 @@ def _claim(table: Table, instant: str) -> _Claim | Completed:
         pulse = table.first_beat(claimed)
         left_something = entry.state is State.INFLIGHT or table.attempts.exist(instant, claimed.epoch)
         if left_something and not pending:
+            from cfetch.timeline.rollback import schedule_rollback  # only what a dead run has left
+
             pending = [schedule_rollback(table, instant, record.kind)]
     gone_epoch = verdict.beat.epoch if verdict.is_gone and verdict.beat is not None else None
     return _Claim(claimed, record, pulse, pending, gone_epoch)
@@ -337,6 +340,10 @@ class Execution:
 
     def _clear_up(self, salvage: Salvage | None) -> None:
         """Roll back what dead epochs have left."""
+        if not self._rollbacks:
+            return
+        from cfetch.timeline.rollback import finish  # only what a dead run has left
+
         try:
             for rollback in self._rollbacks:
                 with on_this_machine(f"cannot roll back what a dead run of plan {self.instant} has left"):

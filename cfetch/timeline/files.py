@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
-from cfetch.storage.patience import call_within
-from cfetch.storage.sharing import create_file, make_directory
+from cfetch.storage.group_rights import create_file, make_directory
+from cfetch.storage.hanging_calls import call_within
+from cfetch.storage.lacking import flush_directory, flush_file, set_mode
 from cfetch.storage.state_format import refuse_newer_state
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ class LocalFiles:
             try:
                 _write(descriptor, data)
                 if flush:
-                    os.fsync(descriptor)
+                    flush_file(descriptor)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(name, dir_fd=parent)
@@ -147,7 +148,7 @@ class LocalFiles:
         with self._open(old, os.O_RDONLY) as source, self._parent(new) as (parent, name):
             target = create_file(name, _NEW, PRIVATE, dir_fd=parent)
             with os.fdopen(source, "rb", closefd=False) as reader, os.fdopen(target, "wb") as writer:
-                os.fchmod(target, stat.S_IMODE(os.fstat(source).st_mode))  # a part becomes the user's file
+                set_mode(target, stat.S_IMODE(os.fstat(source).st_mode))  # a part becomes the user's file
                 shutil.copyfileobj(reader, writer, 1 << 20)
 
     def unlink(self, path: str) -> None:
@@ -185,7 +186,7 @@ class LocalFiles:
     def flush_names(self, path: str) -> None:
         """Make the names in a directory survive a power cut."""
         with self._open(path, _DIRECTORY) as descriptor:
-            os.fsync(descriptor)
+            flush_directory(descriptor)
 
     def modified_s(self, path: str) -> float:
         """When a file was last written: seconds since 1970, by the file system's clock."""
@@ -304,7 +305,7 @@ def place_of(state: Path) -> str:
 def _flush_name(directory: Path) -> None:
     descriptor = os.open(directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        flush_directory(descriptor)
     finally:
         os.close(descriptor)
 

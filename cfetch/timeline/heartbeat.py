@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.base.errors import ConfigError
+from cfetch.base.errors import ConfigError, LocalFault
+from cfetch.base.threads import start_thread
 from cfetch.timeline.files import Files
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
@@ -200,8 +201,7 @@ class BeatThread:
         self._on_lost = on_lost
         self._pause = pause
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, "heartbeat")
 
     def stop(self) -> None:
         """Begin no further beats."""
@@ -216,7 +216,10 @@ class BeatThread:
             if self._stopped.is_set():
                 return
             written = threading.Event()
-            threading.Thread(target=self._beat, args=(written,), name="beat", daemon=True).start()
+            try:
+                start_thread(self._beat, "beat", written)
+            except LocalFault:  # for now this one has to do it, and would hang with its disk
+                self._beat(written)
             hangs = not self._pause(written, min(self._interval_s, self._pulse.left_s()))
             lost = self._pulse.lost
             if lost is not None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
+from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.files import Files
@@ -107,7 +108,7 @@ class TableLock:
                     "there, and run the same command again"
                 )
             self._sleep(pause_s)
-            pause_s = min(2 * pause_s, MAX_PAUSE_S)
+            pause_s = double(pause_s, MAX_PAUSE_S)
 
     def _read(self) -> bytes | None:
         try:

@@ -6,20 +6,16 @@ the rollback's heartbeat; the plan is removed too. Neither touches published fil
 continued, never scheduled twice; a rollback whose target is completed or gone does nothing.
 """
 
-import shutil
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from cfetch.timeline.attempts import Salvage
-from cfetch.timeline.files import Files
+from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.heartbeat import HEARTBEATS
 from cfetch.timeline.records import RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State
 from cfetch.timeline.table import Table, find, on_this_machine, when_free
-
-PLANS = "plans"
 
 
 def schedule_rollback(table: Table, target: str, kind: Kind) -> tuple[Entry, RollbackRecord]:
@@ -110,32 +106,6 @@ def _undo(table: Table, target: str) -> None:
                 table.files.unlink(f"{HEARTBEATS}/{target}.json")
             remove_frozen(table.files, target)
             table.store.move(entry, Event.REMOVE, Kind.REMOVABLE)
-
-
-def forget_frozen(table: Table, state: Path, instant: str) -> None:
-    """Remove a frozen manifest from this machine's ``state``, and from a bucket's. Raises OSError."""
-    shutil.rmtree(state / PLANS / instant, ignore_errors=True)
-    if table.bucket is not None:
-        remove_frozen(table.bucket, instant)
-
-
-def remove_frozen(files: Files, name: str) -> None:
-    """Remove a frozen manifest, which may hold signed links, with its directory. Raises OSError."""
-    _remove(files, f"{PLANS}/{name}")
-
-
-def _remove(files: Files, directory: str) -> None:
-    paths = [f"{directory}/{part}" for part in files.names(directory)]
-    try:
-        files.unlink_all(paths)
-    except (IsADirectoryError, PermissionError):  # Linux's and POSIX's error: one is a directory of Spark
-        for path in paths:
-            try:
-                files.unlink_all([path])
-            except (IsADirectoryError, PermissionError):
-                _remove(files, path)
-    with suppress(OSError):
-        files.remove_directory(directory)
 
 
 def finish(

@@ -4,7 +4,6 @@ A file gets its name only when it is whole and flushed, and every change of a na
 caller continues, so that the executor's next step may rely on it even after a power cut.
 """
 
-import errno
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -13,6 +12,7 @@ import msgspec
 from cfetch.base.errors import NewerRecord
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
+from cfetch.storage.lacking import LINKS, note_lack
 from cfetch.timeline.files import Files
 from cfetch.timeline.records import PLAN_SCHEMA, ROLLBACK_SCHEMA, PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, is_instant, is_temporary, parse
@@ -23,7 +23,6 @@ RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
     Action.ROLLBACK: RollbackRecord,
 }
 SCHEMAS = {Action.DOWNLOAD: PLAN_SCHEMA, Action.ROLLBACK: ROLLBACK_SCHEMA}
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}  # FAT, some networks
 
 
 class _Schema(msgspec.Struct):
@@ -90,8 +89,7 @@ class Store:
             try:
                 self.files.link(temporary, _path(entry))
             except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
+                note_lack(LINKS, error)
                 if self.entry(entry.instant, entry.action) is not None:  # the table lock is held
                     raise FileExistsError(entry.name) from None
                 self.files.rename(temporary, _path(entry))

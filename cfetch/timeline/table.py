@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
-from cfetch.storage.patience import call_within
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.ballast import leave_ballast, use_ballast
 from cfetch.timeline.files import Files, LocalFiles, PatientFiles, place_of
+from cfetch.timeline.full_disk_reserve import leave_ballast, use_ballast
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, Verdict, look
 from cfetch.timeline.lock import TableLock
 from cfetch.timeline.owner import Owner, has_restarted, is_gone, this_owner

@@ -9,13 +9,21 @@ functions decide what a reply means and when to ask again.
 
 Read in this order::
 
-    transport.py        the port, and the transport of a run, which connects when it is first asked
-    http.py             its adapter: requests, redirects hop by hop
+    transport.py        the port; the transport of a run, which opens the source of a scheme when it is asked
+    source.py           the port for sources that are no HTTP servers; replies of their files
+    object_transport.py    objects of stores, by links that are signed for one request
+    http.py             the adapter to HTTP: requests, redirects hop by hop
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
-    reply_parser.py     a reply's limits, status, headers and pieces (pure)
+    reply_parser.py     a reply's limits, status, headers and pieces; ``repeated_lengths.py``: mends heads
     body_buffer.py      memory for the bodies of large replies, used again and again (pure)
+    headers.py  verdict.py    what judges read, and what they say (values)
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
+    partial_replies.py  the verdict on a reply that brings a part of an object (pure)
+    statuses.py         the verdict if the status is not that of a body: a table
+    codings.py  decoding.py    what a Content-Encoding means, and how such a body is unpacked
+    reasons.py          the server's own reason for a refusal, and what follows from its code
+    pauses.py           how long a reply asks to wait, from all of its headers (pure)
     stated_hash.py      the hash of the whole object that a store states in its reply (pure)
     retry.py            the step after a failed try: when, with a fresh link, elsewhere, or not at all
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
@@ -24,17 +32,18 @@ Read in this order::
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
-    refresh.py  command.py         fresh links, one request for all that expire at once; the user's command
+    fresh_link.py  refresh.py  command.py    fresh links, one request for all that expire at once; a command
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)
     document.py  stated_name.py    small requests with retries: for documents, sizes, names
+    disposition.py      the name in a Content-Disposition (pure)
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and the
 caller keeps all bytes that were read. No error, log line or event holds a URL, a header or a token. A
 connection that carried a straggler never goes back to the pool.
 
-Where to change: the treatment of a 429 is in ``STATUS`` in ``judge.py`` (it throttles), ``next_step`` in
+Where to change: the treatment of a 429 is in ``STATUS`` in ``statuses.py`` (it throttles), ``next_step`` in
 ``retry.py`` (how long this entry waits) and ``engine/hosts.py`` (how many requests its host gets from then
 on). ``engine/attempt.py`` makes the error, with its Retry-After; ``document.py`` retries manifests and API
 pages with its own back-off.

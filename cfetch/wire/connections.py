@@ -21,9 +21,8 @@ from aiohttp.client_proto import ResponseHandler
 
 from cfetch.wire.body_buffer import Buffers
 from cfetch.wire.exchange import PooledConnection
-from cfetch.wire.foreign_errors import is_unknown_name
+from cfetch.wire.foreign_errors import NotPublic, is_unknown_name
 from cfetch.wire.network import Network
-from cfetch.wire.targets import NotPublic, is_public
 from cfetch.wire.transport import Connecting
 
 AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
@@ -56,7 +55,7 @@ class Pool:
         self._next_s: dict[str, float] = {}  # by origin, when the next connection would begin by ``APART_S``
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._resolver = _Resolver(resolver)
+        self._resolver = _Resolver(resolver, network.resolve)
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s
         )
@@ -244,12 +243,16 @@ class _Connector(aiohttp.TCPConnector):
 class _Resolver(AbstractResolver):
     """Turns an answer without addresses into an error, as aiohttp (3.14) would fail an assertion."""
 
-    def __init__(self, inner: AbstractResolver) -> None:
+    def __init__(self, inner: AbstractResolver, stated: Mapping[tuple[str, int], list[str]]) -> None:
+        """``stated``: the addresses that the user has given for hosts and ports."""
         self._inner = inner
+        self._stated = stated
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
+        if self._stated and (own := self._stated.get((host.rstrip(".").lower(), port))):
+            return [_make_result(host, port, address) for address in own]
         addresses = await self._inner.resolve(host, port, family)
         if not addresses:
             raise socket.gaierror(socket.EAI_NODATA, "no address")
@@ -259,10 +262,20 @@ class _Resolver(AbstractResolver):
         await self._inner.close()
 
 
+def _make_result(host: str, port: int, address: str) -> ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return {
+        "hostname": host, "host": address, "port": port, "family": family, "proto": 0,
+        "flags": socket.AI_NUMERICHOST,
+    }  # fmt: skip
+
+
 def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
     """Make the function that makes a socket for an address; None: no setting needs such a function."""
     if not network.public_only and network.limit_bps is None and network.addresses is None:
         return None
+    from cfetch.wire.targets import is_public  # most runs have none of these settings
+
     limit_bps = network.limit_bps
     ahead_bytes = (
         None if limit_bps is None else min(max(int(limit_bps * AHEAD_S), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import HTTPS
 from cfetch.base.secret import SecretText, SecretUrl, printable
 
 _FLAGS = {"TRUE": True, "FALSE": False}
@@ -42,7 +43,7 @@ class Cookie(msgspec.Struct, frozen=True):
     def is_for(self, scheme: str, host: str, path: str) -> bool:
         """Whether a request gets the cookie (RFC 6265, 5.1.3, 5.1.4 and 5.4)."""
         is_below = not self.is_host_only and host.endswith(f".{self.domain}") and not _is_address(host)
-        if not (host == self.domain or is_below) or (self.is_secure and scheme != "https"):
+        if not (host == self.domain or is_below) or (self.is_secure and scheme != HTTPS):
             return False
         return path == self.path or path.startswith(f"{self.path.removesuffix('/')}/")
 

@@ -6,6 +6,7 @@ A cookie is sent by its own domain, path and ``Secure`` (``cookies.py``), also t
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +14,9 @@ from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.manifest.fields import FieldError, Headers, check_headers
-from cfetch.wire.cookies import Cookies, read_cookies
+
+if TYPE_CHECKING:
+    from cfetch.wire.cookies import Cookies
 
 ALL_HOSTS = "*"
 _VISIBLE = re.compile(r"[!-~]+\Z")
@@ -24,7 +27,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     headers: Headers = ()
     hosts: frozenset[str] = frozenset()
-    cookies: Cookies | None = None
+    cookies: "Cookies | None" = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -71,7 +74,11 @@ def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credent
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"the header {twice} is given twice, by header or by bearer_env; leave one out")
-    cookies = read_cookies(options.cookies) if options.cookies else None
+    cookies = None
+    if options.cookies:
+        from cfetch.wire.cookies import read_cookies  # few runs have a file of cookies
+
+        cookies = read_cookies(options.cookies)
     return Credentials(headers=headers, hosts=frozenset(options.header_hosts), cookies=cookies)
 
 

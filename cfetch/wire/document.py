@@ -16,18 +16,25 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from cfetch.base.clock import Clock
+from cfetch.base.config.wire import ReplyOptions
 from cfetch.base.errors import ConfigError, Refused, SourceError, Transient
+from cfetch.base.schemes import HTTPS
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.wire.judge import Action, Asked, Headers, Verdict, judge
-from cfetch.wire.retry import Limits, Spent, make_throttled, next_step
+from cfetch.manifest.digests import Bytes
+from cfetch.wire.headers import Headers
+from cfetch.wire.judge import judge
+from cfetch.wire.retry import Limits, Spent, next_step
 from cfetch.wire.transport import Response, Transport
+from cfetch.wire.verdict import Action, Asked, Verdict
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest must be given as a file
 MAX_REPLY_BYTES = 64 << 20
 SILENCE_S = 30.0  # no monitor watches a document
+FIRST_BYTE_S = 120.0  # for the head: some servers make a list when they are asked for it
 ANSWER_S = 120.0  # for a small reply as a whole, so that single bytes now and then do not count as an answer
 SLOW_S = 60.0  # after this time, a document's average rate must be SLOWEST_BPS
 SLOWEST_BPS = 1024.0  # a server below this rate only blocks its clients
+DECODED = ReplyOptions(encoded="decode")
 FIRST_BYTE = {"Range": "bytes=0-0"}
 PROBE_S = 30.0  # for one try to get a size: a header and a byte
 LIMITS = Limits(max_attempts=5, retry_budget_s=60.0)
@@ -118,12 +125,12 @@ async def ask(
     )
 
 
-async def _wait_for_byte(step: Awaitable[T]) -> T:
+async def _wait_for_byte(step: Awaitable[T], limit_s: float = SILENCE_S) -> T:
     try:
-        async with asyncio.timeout(SILENCE_S):
+        async with asyncio.timeout(limit_s):
             return await step
     except TimeoutError:
-        raise Transient(f"no byte for {SILENCE_S:g} s") from None
+        raise Transient(f"no byte for {limit_s:g} s") from None
 
 
 async def _fetch_once(
@@ -140,18 +147,27 @@ async def _fetch_once(
 ) -> Response:
     sink.seek(0)
     sink.truncate()
-    response = await _wait_for_byte(transport.open(url, headers, secrets, fresh=False, method=method))
+    opening = transport.open(url, headers, secrets, fresh=False, method=method)
+    response = await _wait_for_byte(opening, FIRST_BYTE_S)
+    read: Callable[[], Awaitable[Bytes]] = response.read
+    is_framed = True
     try:
         if response.status not in expected:
-            verdict = judge(response.status, response.headers, Asked())
+            verdict = judge(response.status, response.headers, Asked(options=DECODED, link=url))
             if verdict.action is not Action.ACCEPT:
-                raise make_refusal(verdict, response, clock)
-            if not verdict.framed:
+                raise await make_refusal(verdict, response, clock)
+            if verdict.coding is not None:
+                from cfetch.wire.decoding import Decoder  # few servers send a coding that nobody asked for
+
+                read = Decoder(verdict.coding, read).read
+            is_framed = verdict.framed
+            if not is_framed and response.tls_end is None:
                 raise Refused(
-                    "the server states no length, so cfetch cannot tell whether the document is complete"
+                    "the server states no length, so cfetch cannot tell whether the document is complete; "
+                    "save it by another program, and give the file"
                 )
         size, began_s = 0, clock.monotonic()
-        while data := await _wait_for_byte(response.read()):
+        while data := await _wait_for_byte(read()):
             size += len(data)
             lasting_s = clock.monotonic() - began_s
             if lasting_s > SLOW_S and size < lasting_s * SLOWEST_BPS:
@@ -159,6 +175,8 @@ async def _fetch_once(
             if size > max_bytes:
                 raise Refused(f"the document is longer than {max_bytes} bytes")
             sink.write(data)
+        if not is_framed and not response.tls_end:
+            raise Transient("the server states no length, and the connection ended without TLS's own end")
     except BaseException:
         response.close()
         raise
@@ -181,7 +199,7 @@ def make_chunk_fetcher(
     """
     if not _STATEMENT_ID.fullmatch(statement_id):
         raise ConfigError("the manifest's statement_id is not valid; cfetch builds no URL from it")
-    base = host if "://" in host else f"https://{host}"
+    base = host if "://" in host else f"{HTTPS}://{host}"
 
     async def fetch_chunk(index: int) -> bytes:
         url = SecretUrl(f"{base.rstrip('/')}/api/2.0/sql/statements/{statement_id}/result/chunks/{index}")
@@ -239,8 +257,8 @@ class Prober:
             if response.status == 200:
                 return _read_length(response) or None
             verdict = judge(response.status, response.headers, Asked())
-            if verdict.action in (Action.RETRY, Action.THROTTLE):
-                raise make_refusal(verdict, response, self._clock)
+            if verdict.action in (Action.RETRY, Action.WAIT, Action.THROTTLE):
+                raise await make_refusal(verdict, response, self._clock)
             if response.status not in (404, 410):  # a missing file tells nothing about HEAD
                 self._without_head.add(origin)
             return None
@@ -250,14 +268,14 @@ class Prober:
     async def _ask_by_first_byte(self, url: SecretUrl, secrets: Mapping[str, str]) -> int | None:
         response = await self._transport.open(url, FIRST_BYTE, secrets, fresh=False)
         try:
-            size = self._read_total(response)
+            size = await self._read_total(response)
             if response.status == 206 and len(await response.read()) <= 1:
                 await response.read()  # reads to the end, so that the connection can be used again
             return size
         finally:
             response.close()
 
-    def _read_total(self, response: Response) -> int | None:
+    async def _read_total(self, response: Response) -> int | None:
         if response.status in (206, 416):
             match = _TOTAL.fullmatch(_read_single(response.headers, "Content-Range") or "")
             if response.status == 206 or (match and match[1] == "0"):  # an empty file has no first byte
@@ -265,13 +283,15 @@ class Prober:
         if response.status == 200:
             return _read_length(response)
         verdict = judge(response.status, response.headers, Asked())
-        raise make_refusal(verdict, response, self._clock)
+        raise await make_refusal(verdict, response, self._clock)
 
 
 def _read_length(response: Response) -> int | None:
     """The length of a whole reply, unless the reply is encoded."""
+    from cfetch.wire.codings import read_codings  # only a request for a size needs it
+
     headers = response.headers
-    encoded = _read_single(headers, "Content-Encoding") or headers.getall("Transfer-Encoding", [])
+    encoded = read_codings(headers.getall("Content-Encoding", [])) or headers.getall("Transfer-Encoding", [])
     length = _read_single(headers, "Content-Length") or ""
     return int(length) if not encoded and _NUMBER.fullmatch(length) else None
 
@@ -305,9 +325,17 @@ async def repeat_until_answered(
             await clock.sleep(step.delay_s)
 
 
-def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
+async def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> SourceError:
     """Make the error of a reply that is not accepted, if there is no part and no way to a fresh link."""
+    if response.status not in (200, 206):
+        from cfetch.wire.reasons import explain  # only a refusal needs it
+
+        verdict = await explain(verdict, response)
+    from cfetch.wire.pauses import make_throttled, make_transient
+
     if verdict.action is Action.THROTTLE:
         return make_throttled(verdict.reason, response.status, response.headers, clock.wall())
-    kind = Transient if verdict.action is Action.RETRY else Refused
-    return kind(verdict.reason, http_status=response.status)
+    if verdict.action in (Action.RETRY, Action.WAIT):
+        is_made, wall_s = verdict.action is Action.WAIT, clock.wall()
+        return make_transient(verdict.reason, response.status, response.headers, wall_s, is_made=is_made)
+    return Refused(verdict.reason, http_status=response.status)

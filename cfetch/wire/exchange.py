@@ -10,7 +10,8 @@ into a ``BodyBuffer``, and from there into the file.
 """
 
 import asyncio
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import aiohttp
@@ -20,7 +21,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
 from cfetch.wire.foreign_errors import map_error
-from cfetch.wire.reply_parser import MAX_BARE_BYTES, ReplyParser, make_parser
+from cfetch.wire.reply_parser import MAX_BARE_BYTES, HeadFault, ReplyParser, make_parser
 
 FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
 UNKNOWN = -1
@@ -49,6 +50,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         "let_go",
         "loop",
         "peer",
+        "tls_end",
         "transport",
         "used",
     )
@@ -64,6 +66,7 @@ class PooledConnection(asyncio.BufferedProtocol):
         self.used = False
         self.carried_bytes = self.coming_bytes = 0
         self.peer: str | None = None
+        self.tls_end: bool | None = None
 
     def begin(self, exchange: "Exchange") -> None:
         """Give all bytes that come from now on to ``exchange``."""
@@ -109,6 +112,13 @@ class PooledConnection(asyncio.BufferedProtocol):
         name = transport.get_extra_info("peername")
         if name:
             self.peer = f"{name[0]}:{name[1]}"
+        if transport.get_extra_info("ssl_object") is not None:
+            self.tls_end = False
+
+    def eof_received(self) -> None:
+        """Note whether TLS has told the end (close_notify), or the connection is just over."""
+        if self.tls_end is not None and self.transport is not None:
+            self.tls_end = _has_told_end(self.transport.get_extra_info("ssl_object"))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the loop's hint is of no use here
         """Return the memory for the next bytes."""
@@ -134,6 +144,16 @@ class PooledConnection(asyncio.BufferedProtocol):
             self._exchange.lose_connection(exc)
 
 
+def _has_told_end(secured: ssl.SSLObject) -> bool:
+    """Whether the other side has sent TLS's close_notify: a read tells, and asks for more bytes if not."""
+    try:
+        return not secured.read(1)
+    except ssl.SSLZeroReturnError:
+        return True
+    except (ssl.SSLError, ValueError):
+        return False
+
+
 class Exchange(ReplyParser):
     """A request, which is sent at once, and the ``Response`` to it. ``has_body`` is false for HEAD.
 
@@ -147,12 +167,14 @@ class Exchange(ReplyParser):
         "_waiter",
         "_wire",
         "body",
+        "hidden",
         "place",
         "source",
     )
 
     place: SecretUrl  # set by the transport, which follows redirects
     source: SecretUrl  # set by the transport too
+    hidden: Sequence[str]  # set by the transport too
 
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
         super().__init__(has_body=has_body)
@@ -172,6 +194,11 @@ class Exchange(ReplyParser):
     def peer(self) -> str | None:
         """Address and port of the other end."""
         return self._wire.peer
+
+    @property
+    def tls_end(self) -> bool | None:
+        """Whether TLS has told the end of the connection, as ``Response`` says."""
+        return self._wire.tls_end
 
     @property
     def carried_bytes(self) -> int:
@@ -263,7 +290,8 @@ class Exchange(ReplyParser):
                 self.parse(data[len(first) :])
                 self._wire.coming_bytes = self._parsed_bytes
             if not self._is_over and self._bare_bytes > MAX_BARE_BYTES:
-                raise HttpParserError
+                why = f"the head of the reply is longer than {MAX_BARE_BYTES} bytes, cfetch's limit"
+                raise HttpParserError if self.status else HeadFault(why)
         except HttpParserError as error:
             self._distrust(error)
             return

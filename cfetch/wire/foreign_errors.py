@@ -15,7 +15,7 @@ from httptools import HttpParserError
 
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
-from cfetch.wire.targets import NotPublic
+from cfetch.wire.reply_parser import HeadFault
 
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
     (
@@ -49,9 +49,17 @@ _CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbe
 }
 
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"}
+_TLS_WORD = re.compile(r"[A-Z][A-Z0-9_]{1,60}", re.ASCII)
 _UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
 # The text of aiohappyeyeballs for several failures; only numbers and the kind of address are taken from it.
 _ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
+
+
+class NotPublic(OSError):
+    """The address is not public. It is an OSError, as aiohttp passes only these on unchanged."""
+
+    def __init__(self) -> None:
+        super().__init__("not public")  # one text for all, so that several addresses make one error
 
 
 def map_error(error: Exception, *, proxied: bool = False, reading: bool = False) -> CfetchError:
@@ -67,8 +75,12 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     if isinstance(inner, NotPublic):
         return Refused("the address is not public, and public_only is set")
+    if isinstance(error, HeadFault):
+        return Refused(str(error))
     if is_unknown_name(error):
         return Refused(f"{'the proxy' if proxied else 'the host'}'s name does not exist (asked for twice)")
+    if (weak := _find_tls_fault(error)) is not None:
+        return Refused(f"the TLS handshake failed: {weak}")
     if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):
         return Refused("the URL's host is not an address that can be connected to")  # such as a zone
     kind, text = next(
@@ -87,9 +99,31 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
 
 
 def _explain_handshake(error: Exception) -> str:
-    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else None
-    is_plain = isinstance(inner, ssl.SSLError) and inner.reason in _NO_TLS
-    return ": the server's port speaks no TLS; if it speaks plain HTTP, write http://" if is_plain else ""
+    word = _find_tls_word(error)
+    if word in _NO_TLS:
+        return ": the server's port speaks no TLS; if it speaks plain HTTP, write http://"
+    return f": {_spell(word)}" if word else ""
+
+
+def _find_tls_word(error: Exception) -> str:
+    """OpenSSL's own word for a failure, such as DH_KEY_TOO_SMALL; empty if it has none."""
+    inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    reason = getattr(inner, "reason", None) if isinstance(inner, ssl.SSLError) else None
+    return reason if isinstance(reason, str) and _TLS_WORD.fullmatch(reason) else ""
+
+
+def _find_tls_fault(error: Exception) -> str | None:
+    """Why a handshake fails for good, and what to do; None: another try may help."""
+    word = _find_tls_word(error)
+    if not word:
+        return None
+    from cfetch.base.refusals import TLS  # few runs meet one
+
+    return f"{_spell(word)}; {TLS[word]}" if word in TLS else None
+
+
+def _spell(word: str) -> str:
+    return word.replace("_", " ").lower()
 
 
 def is_unknown_name(error: Exception) -> bool:
@@ -117,7 +151,9 @@ def _find_cause(error: Exception) -> str:
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if number is None and isinstance(inner, ConnectionResetError):  # asyncio gives no number if TLS is cut
         number = errno.ECONNRESET
-    return os.strerror(number) if number and number in errno.errorcode else type(error).__name__
+    if number and number in errno.errorcode:
+        return os.strerror(number)
+    return _spell(_find_tls_word(error)) or type(error).__name__
 
 
 def _group_by_family(text: str) -> str | None:

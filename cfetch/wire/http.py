@@ -6,45 +6,44 @@ guidelines, "Timeouts and retries for latency-sensitive applications"). When a f
 its whole reply, it goes into the pool like any other; a connection whose reply was cancelled never does.
 
 URLs are sent as they are written (quoting again breaks signatures), no server's cookies are kept, and
-redirects are followed here, without secrets if they lead to another origin. The request for an object of a
-store uses a link that is made, and signed, only for this request.
+redirects are followed here, without secrets if they lead to another origin.
 """
 
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver
 
-from cfetch.base.errors import Refused, Transient
+from cfetch.base.errors import Transient
+from cfetch.base.schemes import WEB_PATTERN
 from cfetch.base.secret import SecretUrl
 from cfetch.base.version import __version__
-from cfetch.manifest.object_urls import is_object_url
 from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.targets import REDIRECTS, next_hop
-from cfetch.wire.transport import Connecting, Response
+from cfetch.wire.transport import Connecting, Response, SourceContext
 
-if TYPE_CHECKING:
-    from cfetch.storage.buckets.object_source import ObjectLinks
-
-OBJECT_REFUSALS = {  # the link is new, so a refusal is about the login, not about the link
-    400: "the store does not accept the request; if its bucket is in another region, set AWS_REGION",
-    401: "the store denies access; the login in the environment needs to read there",
-    403: "the store denies access; the login in the environment needs to read there",
-}
-# Only for links without a signature: a signature would have to cover this header, and obstore's does not.
-WITH_CHECKSUM = {"x-amz-checksum-mode": "ENABLED"}
+LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, the request target, and a fragment, which is never sent.
-_URL = re.compile(r"(https?://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.IGNORECASE | re.DOTALL)
+_URL = re.compile(rf"({WEB_PATTERN}://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.DOTALL)
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
+
+
+def open_http(context: SourceContext) -> "HttpTransport":
+    """The opener of the rows of http and https in ``base/schemes.py``."""
+    return HttpTransport(
+        connect_timeout_s=context.connect_timeout_s,
+        keep_alive=context.keep_alive,
+        idle_s=context.idle_s,
+        network=context.network,
+    )
 
 
 class HttpTransport:
@@ -75,7 +74,6 @@ class HttpTransport:
         if network.user_agent is not None:
             self._headers = {**self._headers, "User-Agent": network.user_agent}
         self._origins: dict[str, _Origin] = {}
-        self._links: ObjectLinks | None = None
 
     async def open(
         self,
@@ -88,8 +86,6 @@ class HttpTransport:
         connecting: Connecting | None = None,
     ) -> Response:
         """Request ``url``, as ``Transport`` says."""
-        if is_object_url(url.value):
-            return await self._open_object(url, headers, secrets, connecting, fresh=fresh, method=method)
         own = self._network.credentials
         if own is not None:
             secrets = own.add_headers(url, secrets)
@@ -110,9 +106,18 @@ class HttpTransport:
             if proxied and reply.status == 407:
                 reply.close()
                 raise make_proxy_refusal(reply.status)
+            reply.place, reply.source = place, url
+            reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
             if reply.status not in REDIRECTS:
-                reply.place, reply.source = place, url
                 return reply
+            if "Location" not in reply.headers:
+                from cfetch.wire.reasons import refuse  # only a refusal needs it
+
+                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
+                reply.close()
+                raise refusal
+            from cfetch.wire.targets import next_hop  # many servers redirect nobody
+
             seen.append(url)
             reply.close()
             hop = next_hop(url, reply.headers, seen)
@@ -121,30 +126,6 @@ class HttpTransport:
             if hop.host() == place.host():
                 place = hop
             url = hop
-
-    async def _open_object(
-        self,
-        url: SecretUrl,
-        headers: Mapping[str, str],
-        secrets: Mapping[str, str],
-        connecting: Connecting | None,
-        *,
-        fresh: bool,
-        method: str,
-    ) -> Response:
-        """Request an object by a link that is made now. Raises SourceError."""
-        if self._links is None:
-            from cfetch.storage.buckets.object_source import ObjectLinks
-
-            self._links = ObjectLinks()
-        link = await self._links.sign(url, "HEAD" if method == "HEAD" else "GET")
-        if url.value.startswith("s3://") and "?" not in link.reveal():
-            headers = {**headers, **WITH_CHECKSUM}
-        reply = await self.open(link, headers, secrets, fresh=fresh, method=method, connecting=connecting)
-        if (why := OBJECT_REFUSALS.get(reply.status)) is not None:
-            reply.close()
-            raise Refused(f"HTTP {reply.status}: {why}", http_status=reply.status)
-        return reply
 
     async def _ask(
         self,
@@ -218,6 +199,12 @@ class HttpTransport:
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
         await self._pool.close()
+
+
+def _list_secrets(headers: Mapping[str, str]) -> list[str]:
+    """The values of headers, and the words in them, that no message may show."""
+    words = [word for value in headers.values() for word in (value, *value.split())]
+    return [word for word in words if len(word) >= LEAST_SECRET]
 
 
 class _Origin:

@@ -10,16 +10,18 @@ import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import HTTP, WEB
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.wire.credentials import Credentials, read_credentials
 
+BASIC = "Basic "
 NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
 """The variables that ``make_network`` may read."""
 
@@ -30,6 +32,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without a proxy, in NO_PROXY's form.
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
+    ``resolve``: addresses by host and port, used in place of the resolver's.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
@@ -42,6 +45,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     public_only: bool = False
     addresses: set[str] | None = None
     limit_bps: int | None = None
+    resolve: dict[tuple[str, int], list[str]] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -63,6 +67,17 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         """The user's ``Authorization`` for the host of ``url``."""
         login = self.logins.get((urlsplit(url.reveal()).hostname or "").lower())
         return None if login is None else login.reveal()
+
+    def find_user(self, url: SecretUrl) -> tuple[str, str] | None:
+        """User and password for a server that is no HTTP server: those in the URL, or else in netrc."""
+        parts = urlsplit(url.reveal())
+        if parts.username:
+            return unquote(parts.username), unquote(parts.password or "")
+        login = self.login_for(url)
+        if login is None:
+            return None
+        user, _, password = base64.b64decode(login.removeprefix(BASIC)).decode().partition(":")
+        return user, password
 
 
 DIRECT = Network()
@@ -92,23 +107,35 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         tls=_make_tls_context(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
+        resolve=_read_addresses(options.resolve),
     )
+
+
+def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
+    if not texts:
+        return {}
+    from cfetch.base.config.addresses import split_address  # few runs name addresses
+
+    by_host: dict[tuple[str, int], list[str]] = {}
+    for host, port, address in map(split_address, texts):
+        by_host.setdefault((host, port), []).append(address)
+    return by_host
 
 
 def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
     """Find the proxies by scheme, and the hosts without proxy. A lower-case variable wins, as with curl."""
     if options.proxy:
-        return dict.fromkeys(("http", "https"), SecretUrl(options.proxy)), ""
+        return dict.fromkeys(WEB, SecretUrl(options.proxy)), ""
     proxies: dict[str, SecretUrl] = {}
     if not options.proxy_from_env:
         return proxies, ""
-    for scheme in ("http", "https"):
+    for scheme in WEB:
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
-        upper = () if scheme == "http" and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
+        upper = () if scheme == HTTP and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
         name = next((name for name in (f"{scheme}_proxy", *upper) if env.get(name)), None)
         if name is None:
             continue
-        text = env[name] if "://" in env[name] else f"http://{env[name]}"
+        text = env[name] if "://" in env[name] else f"{HTTP}://{env[name]}"
         try:
             proxies[scheme] = SecretUrl(read_proxy(text))
         except ValueError as error:
@@ -139,7 +166,7 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"netrc is on, but {shown} is not text") from None
     return {
-        host.lower(): SecretText("Basic " + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
+        host.lower(): SecretText(BASIC + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
         for host, (login, _, password) in hosts.items()
         if host != "default"
     }

@@ -1,4 +1,4 @@
-"""Gets fresh links for entries whose links have expired: one port, and three sources.
+"""Gets fresh links for entries whose links have expired: three sources behind one port (``fresh_link.py``).
 
 Presigned links often live 15 minutes or less; a job of hours outlives them. If many entries expire at once,
 the manifest or the API is asked once (single flight), and its answer serves all of them.
@@ -8,51 +8,24 @@ import asyncio
 import math
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 import msgspec
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.base.records import NOT_DECODED
-from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import FieldError, check_headers
 from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, is_url, resolve_url
 from cfetch.wire.command import MOST_OUTPUT_BYTES, run_command
+from cfetch.wire.fresh_link import Link
 
 REREAD_S = 30.0  # until a manifest without new links is read again: many refusals then cost one reading
 LEAST_REREAD_S = 1.0  # the same if it had new links: they may live for seconds only
 READING_PAUSES = 3  # times the reading time, so that reading takes at most a quarter of the time
-LEAST_LEFT = 0.25  # share of its life that a link must have left when it is used: it must not end on the way
-
-
-class Link(msgspec.Struct, frozen=True):
-    """A fresh link. ``expires_at`` and ``made_s`` are seconds since 1970; None is unknown."""
-
-    url: SecretUrl
-    expires_at: float | None = None
-    headers: tuple[tuple[str, SecretText], ...] = ()
-    made_s: float | None = None
-
-    def is_used_up(self, stale: "Link", wall_s: float) -> bool:
-        """Whether this is the same link as ``stale``, or has expired too."""
-        left_s, life_s = math.inf, 0.0
-        if self.expires_at is not None:
-            left_s = self.expires_at - wall_s
-            life_s = 0.0 if self.made_s is None else self.expires_at - self.made_s
-        return left_s <= LEAST_LEFT * life_s or (
-            self.url == stale.url and dict(self.headers) == dict(stale.headers)
-        )
-
-
-class UrlRefresher(Protocol):
-    """The port to a source of fresh links."""
-
-    async def refresh(self, entry: Entry, stale: Link) -> Link:
-        """Get a link for ``entry`` other than ``stale``, which no longer works. Raises SourceError."""
 
 
 class ManifestRefresher:

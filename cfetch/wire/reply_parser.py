@@ -7,7 +7,7 @@ lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all
 from collections import deque
 from operator import add
 
-from httptools import HttpParserUpgrade, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
 
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
@@ -18,15 +18,20 @@ MAX_BARE_BYTES = 128 << 10
 LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
 MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
-
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
+
+
+class HeadFault(HttpParserError):
+    """A head that would be the same at another try; the text is for a person."""
 
 
 def make_parser(callbacks: object) -> HttpResponseParser:
     """Make a parser of one reply, and of bytes that come behind it."""
     parser = HttpResponseParser(callbacks)
     parser.set_dangerous_leniencies(
-        lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        lenient_headers=True,
+        lenient_optional_cr_before_lf=True,
+        lenient_spaces_after_chunk_size=True,
     )
     return parser
 
@@ -35,7 +40,7 @@ def _read_fields(fields: list[bytes]) -> CIMultiDict[str]:
     """Decode names and values in turn, all at once. Raises ValueError: one is too long, or has a NUL."""
     names, values = fields[::2], fields[1::2]
     if max(map(add, map(len, names), map(len, values))) > MAX_HEADER_BYTES:
-        raise ValueError
+        raise HeadFault(f"a header of the reply is longer than {MAX_HEADER_BYTES} bytes, cfetch's limit")
     texts = b"\0".join(map(bytes.rstrip, fields)).decode("utf-8", "surrogateescape").split("\0")
     if len(texts) > len(fields):
         raise ValueError
@@ -102,6 +107,8 @@ class ReplyParser:
         "_bare_bytes",
         "_fields",
         "_has_body",
+        "_head",
+        "_head_fault",
         "_is_over",
         "_keeps",
         "_parsed_bytes",
@@ -116,6 +123,8 @@ class ReplyParser:
         self._parser: HttpResponseParser | None = make_parser(self)
         self._pieces = Pieces()
         self._fields: list[bytes] = []  # names and values in turn
+        self._head = b""  # what has come of a head that is not complete yet
+        self._head_fault: HeadFault | None = None
         self._bare_bytes = self._parsed_bytes = 0
         self._is_over = self._keeps = False
         self.status = 0
@@ -129,6 +138,31 @@ class ReplyParser:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
             self._is_over, self._keeps = True, False  # it speaks another protocol from now on
+        except HttpParserError as error:
+            self._mend(data, error)
+        if not self.status and self._parser is not None:
+            self._head += bytes(data)
+
+    def _mend(self, data: memoryview, error: HttpParserError) -> None:
+        """Parse a head again that states one length several times, once all of it has come."""
+        if self._head_fault is not None:
+            raise self._head_fault from None
+        head = self._head + bytes(data)
+        if self.status or b"content-length" not in head.lower():
+            raise error
+        from cfetch.wire.repeated_lengths import is_whole, mend_lengths  # few servers state several
+
+        if not is_whole(head):
+            return  # the parser refuses all further bytes, so that this is called again
+        try:
+            mended = mend_lengths(head)
+        except ValueError as fault:
+            raise HeadFault(str(fault)) from None
+        if mended is None:
+            raise error
+        self._parser, self._head = make_parser(self), b""
+        self._fields.clear()
+        self._parser.feed_data(mended)
 
     def count_left_bytes(self) -> int:
         """How many bytes of a large body of stated length have not come; 0 for all other bodies."""
@@ -147,6 +181,11 @@ class ReplyParser:
         """Keep a header. Trailers count for the limit, but are not used."""
         fields = self._fields
         if len(fields) == 2 * MAX_HEADERS:
+            self._head_fault = (
+                None
+                if self.status
+                else HeadFault(f"the reply has more than {MAX_HEADERS} headers, cfetch's limit")
+            )
             raise ValueError
         fields += name, value
 
@@ -162,7 +201,11 @@ class ReplyParser:
             return
         self._keeps = self._parser.should_keep_alive()
         if self._fields:
-            self.headers = _read_fields(self._fields)
+            try:
+                self.headers = _read_fields(self._fields)
+            except HeadFault as fault:
+                self._head_fault = fault
+                raise
         self.status = status
         if not self._has_body:
             self._is_over = True

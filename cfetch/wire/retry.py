@@ -4,14 +4,13 @@ Back-off is "full jitter": uniform between 0 and min(cap, base x 2^n) (AWS Archi
 Backoff and Jitter", 2015), so that clients that failed together do not come back together.
 """
 
-from datetime import UTC
 from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
 
-from cfetch.base.errors import Corrupt, Expired, SourceError, Straggling, Throttled
-from cfetch.wire.judge import Headers
+from cfetch.base.backoff import double_from
+from cfetch.base.errors import Corrupt, Expired, NotReady, SourceError, Straggling, Throttled, Transient
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as in the CloudFetch driver; presigned links do not live through longer waits
@@ -131,32 +130,7 @@ class Refusals:
 
 def backoff_s(errors: int, jitter: float) -> float:
     """Seconds to wait after the ``errors``-th failure (from 1); ``jitter`` is uniform in [0, 1)."""
-    return jitter * min(CAP_S, BASE_S * 2.0 ** min(errors - 1, 16))
-
-
-def retry_after_s(text: str | None, wall_s: float) -> float | None:
-    """Seconds that a Retry-After header (RFC 9110 10.2.3) asks for; None if absent or unreadable."""
-    if text is None:
-        return None
-    stripped = text.strip()
-    if stripped.isascii() and stripped.isdigit():
-        return float(stripped)  # a number too large for a float is infinity, and beyond every budget
-    from email.utils import parsedate_to_datetime  # few servers give a date
-
-    try:
-        date = parsedate_to_datetime(stripped)
-    except (ValueError, IndexError, OverflowError):
-        return None
-    if date.tzinfo is None:
-        date = date.replace(tzinfo=UTC)
-    return max(0.0, date.timestamp() - wall_s)
-
-
-def make_throttled(reason: str, status: int, headers: Headers, wall_s: float) -> Throttled:
-    """Make the error of a reply that asks to slow down, with the pause that the reply states."""
-    asked = headers.getall("Retry-After", [])
-    pause_s = retry_after_s(asked[0] if asked else None, wall_s)
-    return Throttled(reason, http_status=status, retry_after_s=pause_s)
+    return jitter * double_from(BASE_S, errors - 1, CAP_S)
 
 
 def next_step(
@@ -198,14 +172,19 @@ def next_step(
         return Step(0.0)  # nobody has been asked for the whole file yet
     if spent.errors >= limits.max_attempts:
         return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
-    if untried:
-        return Step(0.0)
+    return Step(0.0) if untried else _wait(error, spent, limits, jitter)
+
+
+def _wait(error: SourceError, spent: Spent, limits: Limits, jitter: float) -> Step:
+    """Wait for the next try: by back-off, or as long as the server asks for."""
     delay = backoff_s(spent.errors, jitter)
     asked = ""
-    if isinstance(error, Throttled) and error.retry_after_s is not None:
+    if isinstance(error, Throttled | Transient) and error.retry_after_s is not None:
         delay = max(delay, error.retry_after_s)
         asked = f"its server asks for a pause of {min(delay, MOST_SHOWN_S):.0f} s, so "
     if spent.elapsed_s + delay > limits.retry_budget_s:
         budget = f"the next try would exceed the retry budget of {limits.retry_budget_s:g} s"
+        if isinstance(error, NotReady):
+            budget += " (--retry-budget)"
         return Step(None, reason=asked + budget)
     return Step(delay)

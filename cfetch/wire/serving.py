@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import HTTP
 from cfetch.base.secret import SecretText, printable
 from cfetch.wire.listener import close_listener
 
@@ -179,7 +180,7 @@ class Served:
         bound = [listening.getsockname()[:2] for listening in self._server.sockets]
         self._is_loopback = all(is_loopback(address) for address, _ in bound)
         shown_host, shown_port = bound[0]
-        self.url = f"http://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{shown_port}/"
+        self.url = f"{HTTP}://{f'[{shown_host}]' if ':' in shown_host else shown_host}:{shown_port}/"
 
     def _accept(self) -> asyncio.Protocol:
         """Make the protocol of a new connection. Old ones are closed first, for all that come in one turn."""

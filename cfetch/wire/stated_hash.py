@@ -22,7 +22,7 @@ from multidict import istr
 
 from cfetch.manifest.digests import needs_library
 from cfetch.manifest.entry import Digest
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 
 _LENGTHS = {"crc64nvme": 8, "crc32c": 4, "crc32": 4, "sha256": 32, "md5": 16}  # bytes; the fastest first
 _AMAZON = tuple(
@@ -61,7 +61,8 @@ def _list_stated(status: int, headers: Headers) -> Iterator[tuple[str, str]]:
 
 def _is_as_stored(headers: Headers) -> bool:
     stored = headers.getall("x-goog-stored-content-encoding", _NOTHING)
-    return all(encoding.lower() == "identity" for encoding in stored)
+    stated = [value.lower() for value in headers.getall("Content-Encoding", _NOTHING)]
+    return all(encoding.lower() in ("identity", *stated) for encoding in stored)
 
 
 def _split(values: Iterable[str]) -> Iterator[tuple[str, str]]:

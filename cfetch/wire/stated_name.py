@@ -1,18 +1,23 @@
-"""The name that a server states for a file in ``Content-Disposition`` (RFC 6266), by a request for one byte.
+"""The name that a server gives a file, by a request for one byte.
+
+It is the one in ``Content-Disposition``, or the last segment of the URL to which redirects have led.
 
 GET is used, and not HEAD: a signed link is signed for GET, and some servers state the name only for GET.
 """
 
 import asyncio
-import warnings
 from collections.abc import Callable, Mapping
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
+from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.wire.disposition import read_name
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, make_refusal, repeat_until_answered
-from cfetch.wire.judge import Asked, Headers, judge
+from cfetch.wire.headers import Headers
+from cfetch.wire.judge import judge
 from cfetch.wire.transport import Transport
+from cfetch.wire.verdict import Asked
 
 HAS_FILE = (200, 206, 416)  # 416: the file is empty
 
@@ -24,8 +29,11 @@ async def ask_name(
     transport: Transport,
     clock: Clock,
     jitter: Callable[[], float],
+    by_final_url: bool = False,
 ) -> str | None:
     """The name that the server states, without directories, not yet checked; None: it states none.
+
+    ``by_final_url``: the name in the URL after all redirects.
 
     Raises:
         SourceError: there is no such file; transient faults were tried again.
@@ -37,9 +45,12 @@ async def ask_name(
                 response = await transport.open(url, FIRST_BYTE, secrets, fresh=False)
                 try:
                     if response.status not in HAS_FILE:
-                        raise make_refusal(judge(response.status, response.headers, Asked()), response, clock)
+                        verdict = judge(response.status, response.headers, Asked())
+                        raise await make_refusal(verdict, response, clock)
                     if response.status == 206 and len(await response.read()) <= 1:
                         await response.read()  # reads to the end, so that the connection can be used again
+                    if by_final_url:
+                        return _find_name(response.source)
                     return read_stated_name(response.headers)
                 finally:
                     response.close()
@@ -49,27 +60,14 @@ async def ask_name(
     return await repeat_until_answered(ask, clock=clock, jitter=jitter)
 
 
+def _find_name(url: SecretUrl) -> str | None:
+    try:
+        return last_segment(url.reveal())
+    except UrlError:
+        return None
+
+
 def read_stated_name(headers: Headers) -> str | None:
-    """The file's name from ``Content-Disposition``; None: there is none, or it is not valid.
-
-    ``filename*`` wins, and directories are dropped (RFC 6266, 4.3).
-    """
-    from aiohttp.multipart import content_disposition_filename, parse_content_disposition
-
-    for header in headers.getall("Content-Disposition", []):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid name counts as not stated
-            _, params = parse_content_disposition(header)
-            name = content_disposition_filename(params)
-        if name:
-            return _read_raw_bytes(name).replace("\\", "/").rpartition("/")[2] or None
-    return None
-
-
-def _read_raw_bytes(name: str) -> str:
-    """Decode bytes outside ASCII that are not UTF-8 as Latin-1, by the old rule of HTTP."""
-    return name.encode("utf-8", "surrogateescape").decode("latin-1") if _has_surrogates(name) else name
-
-
-def _has_surrogates(name: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in name)
+    """The file's name from ``Content-Disposition``; None: there is none, or it cannot be read."""
+    names = map(read_name, headers.getall("Content-Disposition", []))
+    return next(filter(None, names), None)

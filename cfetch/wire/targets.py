@@ -14,12 +14,12 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import quote, urlsplit
 
 from cfetch.base.errors import Refused
+from cfetch.base.schemes import HTTP, HTTPS, WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 
 MAX_HOPS = 5  # object stores need one, download portals two or three
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
@@ -43,13 +43,13 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
         target = SecretUrl(join_url(url.reveal(), _encode(targets.pop())))
         parts = urlsplit(target.reveal())
         plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and plain
+        usable = parts.scheme in WEB and bool(parts.hostname) and plain
         target.origin()
     except ValueError:
         usable = False
     if not usable or any(ord(c) <= 32 or ord(c) >= 127 for c in target.reveal()):
         raise Refused("the server redirects to something that is not a plain http(s) URL")
-    if parts.scheme == "http" and urlsplit(url.reveal()).scheme == "https":
+    if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS:
         raise Refused("the server redirects from https to http")
     if target in seen:
         raise Refused("the server redirects in a circle")
@@ -61,13 +61,6 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
 def _encode(location: str) -> str:
     """Encode what a server should have encoded. Raises ValueError: it holds half a surrogate pair."""
     return _TO_ENCODE.sub(lambda match: quote(match[0], errors="surrogateescape"), location)
-
-
-class NotPublic(OSError):
-    """The address is not public. It is an OSError, as aiohttp passes only these on unchanged."""
-
-    def __init__(self) -> None:
-        super().__init__("not public")  # one text for all, so that several addresses make one error
 
 
 def is_public(address: str) -> bool:

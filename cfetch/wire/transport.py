@@ -1,15 +1,20 @@
-"""The port for requests to servers, and the transport of a run.
+"""The port for requests to servers, and the transport of a run, which asks the table of schemes.
 
-The libraries behind ``wire/http.py`` take 0.15 s to import, a fifth of a second run of 20,000 files. So a run
-imports them for its first request: if all files are in place, it has none.
+The libraries behind ``http.py`` take 0.15 s to import, a fifth of a second run of 20,000 files. So a source
+is opened, and its libraries are imported, for the first request to it: if all files are in place, there is
+none.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cfetch.base.errors import Refused, UsageError
+from cfetch.base.registry import find_source, load_opener
+from cfetch.base.schemes import HTTPS, KNOWN
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 from cfetch.wire.network import Network
 
 
@@ -18,12 +23,14 @@ class Response(Protocol):
 
     ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
     the body are relative to ``place``: another host that only stores the bytes does not have the other files.
-    ``source``: the address of the reply, after all redirects.
+    ``source``: the address of the reply, after all redirects. ``hidden``: values of the request that no
+    message may show, if the reply is a refusal.
     """
 
     status: int
     place: SecretUrl
     source: SecretUrl
+    hidden: Sequence[str]
 
     @property
     def headers(self) -> Headers:
@@ -32,6 +39,10 @@ class Response(Protocol):
     @property
     def peer(self) -> str | None:
         """Address and port of the other end, if they are known."""
+
+    @property
+    def tls_end(self) -> bool | None:
+        """Whether TLS has told the end of the connection, so that nothing was cut; None: it is not TLS."""
 
     @property
     def carried_bytes(self) -> int:
@@ -104,15 +115,37 @@ class Transport(Protocol):
         """Close all connections."""
 
 
-class RunTransport:
-    """Implements ``Transport`` by connections that exist from the first request on."""
+@dataclass(frozen=True, kw_only=True)
+class SourceContext:
+    """What an opener gets. ``http`` makes the transport for http and https, at its first call.
 
-    def __init__(self, *, connect_timeout_s: float, keep_alive: bool, network: Network) -> None:
+    ``connect_timeout_s`` covers name lookup, connection and login. ``keep_alive``: connections may be kept
+    for the next file, for ``idle_s`` at most.
+    """
+
+    network: Network
+    connect_timeout_s: float
+    keep_alive: bool = True
+    idle_s: float = 15.0
+    http: Callable[[], Transport]
+
+
+class RunTransport:
+    """Implements ``Transport`` for every scheme, by the sources that exist from their first request on."""
+
+    def __init__(
+        self, *, connect_timeout_s: float, network: Network, keep_alive: bool = True, idle_s: float = 15.0
+    ) -> None:
         """The values mean what they do in ``HttpTransport``."""
-        self._connect_timeout_s = connect_timeout_s
-        self._keep_alive = keep_alive
-        self._network = network
-        self._connected: Transport | None = None
+        self._context = SourceContext(
+            network=network,
+            connect_timeout_s=connect_timeout_s,
+            keep_alive=keep_alive,
+            idle_s=idle_s,
+            http=lambda: self._find(HTTPS),
+        )
+        self._by_scheme: dict[str, Transport] = {}  # the scheme as URLs spell it, so that a look-up is enough
+        self._by_opener: dict[str, Transport] = {}
         self._most: Mapping[str, int] = {}
 
     def open(
@@ -126,22 +159,33 @@ class RunTransport:
         connecting: Connecting | None = None,
     ) -> Coroutine[Any, Any, Response]:
         """Request ``url``, as ``Transport`` says."""
-        if self._connected is None:
-            from cfetch.wire.http import HttpTransport
-
-            self._connected = HttpTransport(
-                connect_timeout_s=self._connect_timeout_s, keep_alive=self._keep_alive, network=self._network
-            )
-            self._connected.keep_at_most(self._most)
-        return self._connected.open(url, headers, secrets, fresh=fresh, method=method, connecting=connecting)
+        scheme = url.value.partition(":")[0]
+        source = self._by_scheme.get(scheme) or self._find(scheme)
+        return source.open(url, headers, secrets, fresh=fresh, method=method, connecting=connecting)
 
     def keep_at_most(self, most: Mapping[str, int]) -> None:
         """Keep so many connections to hosts, as ``Transport`` says."""
         self._most = most
-        if self._connected is not None:
-            self._connected.keep_at_most(most)
+        for source in self._by_opener.values():
+            source.keep_at_most(most)
 
     async def close(self) -> None:
-        """Close all connections, if there are any."""
-        if self._connected is not None:
-            await self._connected.close()
+        """Close the connections of all sources."""
+        for source in reversed(self._by_opener.values()):  # objects are asked for over HTTP, which came first
+            await source.close()
+
+    def _find(self, scheme: str) -> Transport:
+        """The source for a scheme, opened now if need be. Raises Refused: it cannot be had."""
+        try:
+            row = find_source(scheme.lower())
+            if row is None or not row.opener:
+                why = row.refusal if row is not None and row.refusal else f"not {KNOWN}"
+                raise Refused(f"the URL's scheme is {why}")
+            if row.opener not in self._by_opener:
+                source: Transport = load_opener(row)(self._context)
+                source.keep_at_most(self._most)
+                self._by_opener[row.opener] = source
+        except UsageError as error:  # of a plug-in, or for want of a library: the entry cannot be had
+            raise Refused(str(error)) from None
+        self._by_scheme[scheme] = self._by_opener[row.opener]
+        return self._by_scheme[scheme]

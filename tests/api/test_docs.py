@@ -67,6 +67,7 @@ def test_every_public_name_is_on_the_page():
     assert [name for name in cfetch.__all__ if not re.search(rf"\b{name}\b", TEXT) and name[0] != "_"] == []
 
 
+@pytest.mark.needs_plugins
 def test_the_policy_is_found_and_played(place):
     """Its package needs no more than the page shows: module, entry point, command."""
     (module,) = (example for example in EXAMPLES if example.startswith("# decile.py"))

@@ -28,8 +28,9 @@ ERRORS = ("CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "Man
 EVENTS = ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled")
 VALUES = ("Entry", "FileRecord", "Settings", "Summary")
 ENTRY_FIELDS = (
-    "url", "path", "size", "offset", "length", "sha512", "sha256", "blake3", "sha1", "git_sha1", "md5",
-    "crc32c", "expires_at", "batch", "headers", "mirrors", "assemble",
+    "url", "path", "size", "offset", "length", "sha512", "sha3_512", "blake2b", "sha384", "sha3_384",
+    "sha256", "sha3_256", "blake3", "sha224", "sha3_224", "sha1", "git_sha1", "md5", "crc32c", "crc32",
+    "expires_at", "batch", "headers", "mirrors", "assemble",
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from cfetch.app import room
-from cfetch.app.room import DISK_RESERVE_BYTES
+from cfetch.app import free_space
+from cfetch.app.free_space import DISK_RESERVE_BYTES
 from cfetch.app.verify import open_verification
 from cfetch.base.errors import LocalFault
 from cfetch.run.volumes import Volumes
@@ -154,7 +154,7 @@ def test_a_single_disk_that_cannot_hold_the_copy_is_told_of_before_the_first_byt
 
 def test_volumes_that_cannot_hold_the_copy_are_not_begun_with(site, fetch, tmp_path, monkeypatch):
     """Its batch is refused with the reason, and no piece is asked for; the other file is had."""
-    monkeypatch.setattr(room, "DISK_RESERVE_BYTES", 0)
+    monkeypatch.setattr(free_space, "DISK_RESERVE_BYTES", 0)
     monkeypatch.setattr(Directory, "free_bytes", lambda _: 2 * len(WHOLE))  # one percent is kept free
     monkeypatch.setattr(Volumes, "free_bytes", lambda _: 4 * len(WHOLE))  # as of two file systems
     ended = fetch(to=(str(tmp_path / "v0"), str(tmp_path / "v1")))

@@ -67,6 +67,7 @@ def run(site, tmp_path, monkeypatch):
     return run_command
 
 
+@pytest.mark.needs_plugins
 def test_readme_brings_a_list_a_table_with_a_dead_link_and_a_verified_file(run, site):
     """The first commands that somebody types."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -92,6 +93,7 @@ def test_a_plan_is_scheduled_run_listed_and_cleaned(run):
     assert len(tree(Path("data"))) == 6
 
 
+@pytest.mark.needs_plugins
 def test_a_directory_index_and_checksums_are_synced(run):
     """docs/sync.md: the dry run brings nothing, the other says what it did."""
     run("docs/sync.md", "cfetch sync https://example.org/pub/")
@@ -107,6 +109,7 @@ def test_files_are_distributed_over_volumes(run):
     assert sorted(placed) == [*BODIES][:6]
 
 
+@pytest.mark.needs_plugins
 def test_a_run_is_served_and_leaves_its_numbers(run):
     """docs/monitoring.md."""
     assert (

@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from cfetch.app import engines
+from cfetch.app import engines, process_count
 from cfetch.app.download import prepare
-from cfetch.app.engines import _count_processes
+from cfetch.app.engines import count_processes
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.plan import Plan
-from cfetch.tasks.processes import choice
 
 FILES = 40
 
@@ -17,7 +16,7 @@ FILES = 40
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A few files are many, and this machine has four processors."""
-    monkeypatch.setattr(choice, "LEAST_FILES", FILES // 4)
+    monkeypatch.setattr(process_count, "LEAST_FILES", FILES // 4)
     monkeypatch.setattr(engines, "SAMPLE", FILES // 2)
     monkeypatch.setattr(engines, "count_cores", lambda: 4)
 
@@ -43,4 +42,4 @@ def test_files_in_place_are_no_work(tmp_path, in_place, options, processes):
     settings = Settings(to=(str(tmp_path / "to"),), **options)
     with prepare(str(tmp_path / "m.json"), settings, env={}) as prepared:
         assert isinstance(prepared.plan, Plan)
-        assert _count_processes(prepared.plan, prepared._context) == (processes, None)
+        assert count_processes(prepared.plan, prepared._context) == (processes, None)

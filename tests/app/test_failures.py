@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.app.download import pending
+from cfetch.app.planned import pending
 from cfetch.app.plans import list_plans
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, UsageError

@@ -44,6 +44,7 @@ def test_what_is_no_url_is_told_with_the_remedy(tmp_path, word, remedy):
         pass
 
 
+@pytest.mark.needs_plugins
 async def test_a_file_under_a_name_of_its_own(tmp_path):
     """It is verified by the hash beside it; the summary is that of a download; a wrong hash is exit 1."""
     async with Origin({"x.bin": BODY, "x.bin.sha256": f"{SHA256} *x.bin\n".encode()}) as origin:
@@ -102,9 +103,9 @@ def test_names_and_places(tmp_path):
         (["http://h.test/"], {}, "gives the file no name: .* -o FILE"),
         (["http://h.test/?sig=CANARY", "http://h.test/a"], {}, "^(?!.*CANARY).* -o FILE"),
         (
-            ["ftp://h.test/a"],
+            ["sftp://h.test/a"],
             {},
-            "the list of URLs has 1 fault; .*\n  the list of URLs: url: its scheme is ftp; many such servers",
+            "the list of URLs has 1 fault; .*\n  the list of URLs: url: its scheme is sftp; scp and rsync",
         ),
         (["http://h.test/a", "http://h.test/b"], {"output": "x"}, "--output is for one file"),
         (["http://h.test/a", "http://h.test/b"], {"sha256": "0" * 64}, "--sha256 HEX is for one file"),
@@ -135,6 +136,7 @@ def test_what_cannot_be_had(tmp_path, urls, how, message):
         (f"{'0' * 32}  a.zip\n", False),
     ],
 )
+@pytest.mark.needs_plugins
 async def test_the_hash_beside_a_file(tmp_path, text, found):
     """As sha256sum, BSD tools or people write it; of several lines the one with the file's name."""
     async with Origin({"a.zip.sha256": text.encode()}) as origin:

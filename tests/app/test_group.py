@@ -15,7 +15,7 @@ import pytest
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.storage.sharing import create_file, make_directory, make_for_group, share_files, share_state
+from cfetch.storage.group_rights import create_file, make_directory, make_for_group, share_files, share_state
 from tests.engine.drive import tree
 from tests.plugins.follow.follow_world import open_world
 from tests.warm import AT_THE_START

@@ -13,12 +13,13 @@ from cfetch.manifest.folding import Folding
 from cfetch.plugins.lab.bench.content import Content, Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.run.open_manifest import ManifestReader, expand_manifests
+from cfetch.run.manifest_reader import ManifestReader
+from cfetch.run.open_manifest import expand_manifests
 from cfetch.run.volumes import Volumes
 from tests.app.test_download import run
 from tests.cli.verbs import cfetch, cfetch_plan
 from tests.engine.drive import tree
-from tests.plugins.spark.scene import download, served, write_manifest
+from tests.tasks.scene import download, served, write_manifest
 from tests.wire.raw_server import RecordingServer, reply
 
 FILES = {f"d/{name}": Synthetic(f"d/{name}", 100) for name in ("a.bin", "x/b.bin", "c.bin")}

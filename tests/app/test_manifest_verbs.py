@@ -26,8 +26,9 @@ from cfetch.base.errors import LocalFault, ManifestError, Refused, Transient, Us
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Digest
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.run.open_manifest import ManifestReader, open_manifest
-from cfetch.storage.files import open_output
+from cfetch.run.manifest_reader import ManifestReader
+from cfetch.run.open_manifest import open_manifest
+from cfetch.storage.outputs import open_output
 from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
 from tests.app.command import cfetch
@@ -67,10 +68,11 @@ def test_check_counts(tmp_path):
     assert found.expires_at == "2026-02-01T00:00:00+00:00"
 
 
+@pytest.mark.needs_plugins
 def test_check_command(tmp_path):
     """All faults with their lines and exit code 2; --json is one document either way; a base URL is taken."""
     bad = "\n".join(
-        ['{"url": "http://h/a", "size": -1}', '{"url": "u"}', '{"url": "ftp://h?sig=' + CANARY + '"}']
+        ['{"url": "http://h/a", "size": -1}', '{"url": "u"}', '{"url": "sftp://h?sig=' + CANARY + '"}']
     )
     done = cfetch("manifest", "check", "-", "--json", stdin=bad)
     document = json.loads(done.stdout)
@@ -108,7 +110,7 @@ def test_convert_names_what_is_lost(tmp_path):
 def test_what_is_left_out_of_a_list_is_told(tmp_path, words):
     """By each command that reads it; nothing of that is on stdout."""
     manifest = tmp_path / "m.csv"
-    manifest.write_text("image_url,label\nhttp://h/a,cat\nftp://h/b,dog\n")
+    manifest.write_text("image_url,label\nhttp://h/a,cat\nsftp://h/b,dog\n")
     done = cfetch(*words, manifest, "--bad-rows", "skip")
     assert "cfetch: rows with 1 fault were skipped\n" in done.stderr
     assert "columns that are left out: 'label'" in done.stderr
@@ -184,6 +186,7 @@ def test_output_is_whole_or_not_there(tmp_path):
         pass
 
 
+@pytest.mark.needs_plugins
 def test_convert_compressed_and_back(tmp_path):
     """A compressed foreign format becomes a native manifest that states the same."""
     text = f"http://h/a?x=1\thttp://m/a\n  out=d/a\n  checksum=sha-256={SHA}\n"

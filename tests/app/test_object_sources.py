@@ -77,7 +77,9 @@ async def test_a_list_of_objects_some_of_which_are_not_to_be_had(bucket, tmp_pat
     words = ["--to", tmp_path / "to", "--json", "--max-attempts", "1"]
     done = await cfetch("download", f"{bucket.url}/list.jsonl", *words)
     assert (done.code, tree(tmp_path / "to")) == (1, {"a": b"1"})
-    assert [failure["message"] for failure in done.document["failures"]] == ["HTTP 404"]
+    assert [failure["message"] for failure in done.document["failures"]] == [
+        "HTTP 404, NoSuchKey: The specified key does not exist"
+    ]
 
 
 async def test_public_objects_are_verified_by_what_their_store_states(bucket, tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from cfetch.app import prepared
-from cfetch.app.download import prepare, prepare_planned
+from cfetch.app.download import prepare
+from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import RunStarted, RunStopping
 from cfetch.plugins.lab.bench.content import Synthetic

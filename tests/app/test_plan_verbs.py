@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.app.download import pending
+from cfetch.app.planned import pending
 from cfetch.app.plans import clean_plans, list_plans, roll_back_plan
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, NewerRecord
@@ -453,6 +453,6 @@ async def test_a_plan_that_is_cleaned_while_all_are_run_is_no_fault(tmp_path, mo
             roll_back_plan(settings, instant, remove=True)
         raise LocalFault("the manifest cannot be read")
 
-    monkeypatch.setattr("cfetch.app.download.prepare_planned", fail)
+    monkeypatch.setattr("cfetch.app.planned.prepare_planned", fail)
     resolved: Any = SimpleNamespace(settings=settings)
     assert _run_one(instant, resolved, alone=False, together=False) == (None, code)

@@ -150,6 +150,7 @@ async def test_kaggle(here, option, login):
     assert (here / "NAME.zip").read_bytes() == BODY
 
 
+@pytest.mark.needs_plugins
 async def test_planetary_computer(here, monkeypatch):
     """Each link is signed before it is used, by the program of the page."""
     async with Host({"/c/a.tif?sv=1&sig=2": reply(BODY)}) as storage:

@@ -11,7 +11,7 @@ from cfetch.app.manifest_build import build_from_list
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, ManifestError, UsageError
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.part_file import PartFile
 from tests.app.site import NAMES
 from tests.engine.drive import tree
@@ -116,12 +116,25 @@ def test_a_name_that_cannot_be_had_is_a_fault_of_its_row(site, named, tmp_path):
     with pytest.raises(ManifestError) as caught:
         named(**BY_HEADER)
     assert "cannot be had: HTTP 404" in str(caught.value)
-    assert "'..', and no server may choose a hidden file" in str(caught.value)
-    assert "'.bashrc', and no server may choose a hidden file" in str(caught.value)
+    assert caught.value.total == 1
     named(**BY_HEADER, bad_rows="skip")
-    assert tree(tmp_path / "to").keys() == {"0 é.bin", "3 é.bin"}
+    assert tree(tmp_path / "to").keys() == {"0 é.bin", "2.bin", "3 é.bin", "4.bin"}
     rejected = [file.read_text() for file in (tmp_path / "to/.cfetch/rejected").iterdir()]
-    assert [json.loads(line)["line"] for line in "".join(rejected).splitlines()] == [2, 3, 5]
+    assert [json.loads(line)["line"] for line in "".join(rejected).splitlines()] == [2]
+
+
+def test_a_name_that_no_file_may_have_is_replaced_by_the_urls(site, named, tmp_path):
+    """One server's odd name stops no other file; a note tells of each, and it hides nothing."""
+    site.dispositions[NAMES[2]] = 'attachment; filename=".."'
+    site.dispositions[NAMES[4]] = 'attachment; filename="d/.bashrc"'
+    assert set(named(**BY_HEADER).values()) == {"done"}
+    assert {"2.bin", "4.bin"} <= tree(tmp_path / "to").keys()
+    lines: list[str] = []
+    reader = ManifestReader(ReadingOptions(name_by="header"), emit_line=lines.append)
+    build_from_list(str(named.urls), tmp_path / "m.json", reader, advance=lambda *_: None)
+    notes = "\n".join(lines)
+    assert "'..', and no server may choose a hidden file" in notes
+    assert "'.bashrc', and no server may choose a hidden file" in notes
 
 
 def test_what_an_earlier_run_has_left_is_found_by_its_name(site, named, tmp_path):

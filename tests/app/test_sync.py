@@ -13,9 +13,10 @@ from urllib.parse import quote, unquote
 import pytest
 
 from cfetch.run.catalogue import name_source
+from cfetch.storage.claims import GUARDS, claim
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import make_private
-from cfetch.storage.occupancy import GUARDS, claim, occupy
+from cfetch.storage.occupancy import occupy
 from tests.conditions.runner import call
 from tests.engine.drive import tree
 from tests.wire.raw_server import RecordingServer, reply
@@ -117,6 +118,7 @@ async def test_a_prefix_over_its_changes(bucket, tmp_path, monkeypatch):
     assert tree(to) == {**kept, "new": b"5555"}
 
 
+@pytest.mark.needs_plugins
 async def test_an_index_is_asked_for_each_file(tmp_path):
     """It states no versions. What stood there before, or another tool has put, is not deleted."""
     to = tmp_path / "to"
@@ -135,6 +137,7 @@ async def test_an_index_is_asked_for_each_file(tmp_path):
         assert (counts(third), tree(to)) == ((0, 2, 1), {"a": b"1!", "b": b"22"})
 
 
+@pytest.mark.needs_plugins
 async def test_an_index_means_all_directories_below_it(tmp_path):
     """Also with names that are encoded; what has gone from a directory is deleted, and empty ones with it."""
     to = tmp_path / "to"
@@ -159,6 +162,7 @@ async def test_an_index_means_all_directories_below_it(tmp_path):
         (b"<html><title>Index of /d/</title><a href=%ff/></a></html>", "the directory d/%ff/: "),
     ],
 )
+@pytest.mark.needs_plugins
 async def test_a_directory_that_cannot_be_listed_deletes_nothing(tmp_path, page, why):
     """The others are brought, and the reason is told."""
     to = tmp_path / "to"
@@ -199,6 +203,7 @@ def linked(form):
         "<!-- </html> --><a\nhref=2>2</a>",
     ],
 )
+@pytest.mark.needs_plugins
 async def test_a_link_counts_however_it_is_written(tmp_path, form):
     """What HTML and URLs allow: nothing is deleted that is still listed, and no doubt is raised."""
     to = tmp_path / "to"
@@ -229,6 +234,7 @@ async def test_a_link_counts_however_it_is_written(tmp_path, form):
         ("</html><a href=2>2</a><!-- </html> --", "d/: the page is cut off"),
     ],
 )
+@pytest.mark.needs_plugins
 async def test_a_link_that_may_be_a_file_deletes_nothing(tmp_path, links, why):
     """A file that is listed in a way that cfetch cannot use has not gone; the others are brought."""
     to = tmp_path / "to"
@@ -243,6 +249,7 @@ async def test_a_link_that_may_be_a_file_deletes_nothing(tmp_path, links, why):
         assert (ran.code, tree(to)) == (0, {"d/1": b"1!", "d/2": b"2", "gone": b"3"})
 
 
+@pytest.mark.needs_plugins
 async def test_a_page_without_html_may_be_cut_off(tmp_path):
     """Nobody can tell where it ends."""
     async with Index({"d/1": b"1", "d/2": b"2"}) as server:
@@ -252,6 +259,7 @@ async def test_a_page_without_html_may_be_cut_off(tmp_path):
         assert (ran.code, "d/: the page is cut off" in ran.err) == (2, True)
 
 
+@pytest.mark.needs_plugins
 async def test_a_directory_may_go_on_by_its_header(tmp_path):
     """Of each page, not of the first only."""
 
@@ -268,6 +276,7 @@ async def test_a_directory_may_go_on_by_its_header(tmp_path):
         assert (ran.code, "d/: the answer goes on: its header Link" in ran.err) == (2, True)
 
 
+@pytest.mark.needs_plugins
 async def test_the_root_of_a_server_without_a_slash(tmp_path):
     """Its files are found, with names that go on like its port."""
     async with Index({"a": b"1", "8": b"2", "d/x": b"3"}) as server:
@@ -275,6 +284,7 @@ async def test_the_root_of_a_server_without_a_slash(tmp_path):
         assert (ran.code, tree(tmp_path)) == (0, server.files)
 
 
+@pytest.mark.needs_plugins
 async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
     """Its page would take the place of its files. Who removes the directory here says that it is a file."""
     to = tmp_path / "to"
@@ -293,6 +303,7 @@ async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
         assert (ran.code, tree(to)) == (0, {"a": b"1!", "d": b"the page of d"})
 
 
+@pytest.mark.needs_plugins
 async def test_a_link_has_lost_its_slash_and_its_text_has_not(tmp_path):
     """Its directory is read, not its page taken for a file; the source's own address is told."""
     async with Index({"a": b"1", "d/e/f/2": b"2"}) as server:
@@ -305,6 +316,7 @@ async def test_a_link_has_lost_its_slash_and_its_text_has_not(tmp_path):
         assert "d does not end with a slash, so its links lead to files beside it" in ran.err
 
 
+@pytest.mark.needs_plugins
 async def test_a_mirror_that_cfetch_made(tmp_path):
     """Its own directory there is passed over, at the root only, and that is told."""
     async with Index({"a": b"1", ".cfetch/x": b"2", "d/.cfetch/y": b"3"}) as server:
@@ -315,6 +327,7 @@ async def test_a_mirror_that_cfetch_made(tmp_path):
         assert not any("GET /.cfetch/" in head for head in server.heads)
 
 
+@pytest.mark.needs_plugins
 async def test_an_error_names_its_directory(tmp_path):
     """Not only the server."""
 
@@ -329,6 +342,7 @@ async def test_an_error_names_its_directory(tmp_path):
         assert (ran.code, "cannot list the directory d e/ of http://127.0.0.1" in ran.err) == (2, True)
 
 
+@pytest.mark.needs_plugins
 async def test_names_in_several_encodings(tmp_path):
     """A raw space is encoded, and a file or directory that is linked twice counts once."""
     links = "<a href='d e/'>x</a> <a href=d%20%65/>x</a> <a href=a>a</a> <a href=%61>a</a> <a href=./a>a</a>"
@@ -340,6 +354,7 @@ async def test_names_in_several_encodings(tmp_path):
         assert tree(tmp_path) == {"a": b"1", "d e/ü": b"2"}
 
 
+@pytest.mark.needs_plugins
 async def test_a_directory_within_itself_is_an_error(tmp_path):
     """A server follows symlinks without an end."""
 
@@ -354,6 +369,7 @@ async def test_a_directory_within_itself_is_an_error(tmp_path):
         assert tree(tmp_path / "to") == {}
 
 
+@pytest.mark.needs_plugins
 async def test_only_the_very_file_that_a_run_has_brought_is_deleted(tmp_path):
     """None that was changed or replaced since, also if a sync ran in between; none of a download."""
     to = tmp_path / "to"
@@ -406,6 +422,7 @@ async def test_a_file_becomes_a_directory_and_a_directory_a_file(tmp_path):
     assert (ran.code, tree(to)["a/mine"]) == (1, b"a user's")
 
 
+@pytest.mark.needs_plugins
 async def test_a_file_on_another_volume_is_not_deleted(tmp_path):
     """It has the same name, and is a user's."""
     first, second = tmp_path / "1", tmp_path / "2"
@@ -423,6 +440,7 @@ async def test_a_file_on_another_volume_is_not_deleted(tmp_path):
     assert tree(second) == {}
 
 
+@pytest.mark.needs_plugins
 async def test_syncs_whose_volumes_overlap_are_kept_apart(tmp_path):
     """Each has a state of its own; also no batches are moved meanwhile, nor is anything deleted then."""
     volumes = [tmp_path / f"v{n}" for n in range(3)]
@@ -434,7 +452,7 @@ async def test_syncs_whose_volumes_overlap_are_kept_apart(tmp_path):
         claims = [claim(volumes[1], name_source(server.url))]
         ran, _ = await sync(server.url, volumes[2], "--to", volumes[1], "--delete", "--max-delete", 9)
         assert ran.code == 4
-        assert f"another process brings {volumes[1]} in step with the same source" in ran.err
+        assert f" brings {volumes[1]} in step with the same source" in ran.err
         os.close(claims.pop())
         with closing(Directory(volumes[2])) as directory:
             occupy(directory)
@@ -445,6 +463,7 @@ async def test_syncs_whose_volumes_overlap_are_kept_apart(tmp_path):
     assert document["sync"]["deleted"] == 1
 
 
+@pytest.mark.needs_plugins
 async def test_a_disk_too_full_for_a_guard_keeps_no_other_from_its_work(tmp_path, monkeypatch):
     """A guard is an empty file, which takes an inode; deletes make room there too."""
     first, second = tmp_path / "1", tmp_path / "2"
@@ -460,12 +479,13 @@ async def test_a_disk_too_full_for_a_guard_keeps_no_other_from_its_work(tmp_path
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             make_private(directory)
 
-        monkeypatch.setattr("cfetch.storage.occupancy.make_private", refuse)
+        monkeypatch.setattr("cfetch.storage.claims.make_private", refuse)
         ran, document = await sync(server.url, first, "--to", second, "--delete", "--max-delete", 9)
     assert (ran.code, document["sync"]["deleted"]) == (0, 1)
     assert tree(first) | tree(second) == server.files
 
 
+@pytest.mark.needs_plugins
 async def test_a_list_that_may_not_be_whole_deletes_nothing(tmp_path):
     """One that is cut off, goes on elsewhere, comes from another place, or is empty."""
     to, path = tmp_path / "to", tmp_path / "items.json"

@@ -209,6 +209,7 @@ def test_every_algorithm(tree, tmp_path, algorithm):
     assert compared(manifest, tree)[0] == [("wrong hash", "d/b.bin")]
 
 
+@pytest.mark.needs_plugins
 def test_checksum_list_needs_no_base_url(tree):
     """A list without URLs is enough, and when it lies in the tree it is not in excess there."""
     lines = "".join(f"{hashlib.sha256(content).hexdigest()}  ./{path}\n" for path, content in CONTENT.items())
@@ -273,7 +274,7 @@ def test_no_such_directory_or_manifest(tree, manifest, tmp_path):
     with pytest.raises(UsageError, match=r"gone\.json"):
         compared(tmp_path / "gone.json", tree)
     with pytest.raises(ManifestError):
-        compared(write(tmp_path / "n.json", [{"url": "ftp://h"}]), tree)
+        compared(write(tmp_path / "n.json", [{"url": "sftp://h"}]), tree)
     assert not (tmp_path / "nowhere").exists()
 
 

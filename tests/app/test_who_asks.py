@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.app.download import prepare, prepare_planned
+from cfetch.app.download import prepare
 from cfetch.app.get import prepare_get
+from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretUrl

@@ -12,6 +12,7 @@ import pytest
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.cli.options import RARE
+from tests.needs import case
 
 ROOT = Path(__file__).parents[2]
 VERBS = [
@@ -116,8 +117,10 @@ def test_a_closed_standard_input_is_named():
 # --- help
 
 
-@pytest.mark.parametrize("how", ["--help", "--help-all"])
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("verb", "how"), [(("download",), "--help"), *((verb, "--help-all") for verb in VERBS)], ids=str
+)
+@pytest.mark.needs_plugins
 def test_help_fits_80_columns_and_cuts_no_name(verb, how):
     """Every option is written out, and the usage line has no braces around what is required."""
     done = cfetch(*verb, how)
@@ -145,7 +148,9 @@ def test_help_tells_exit_codes_and_examples():
     assert "cfetch download manifest.json --to data/" in text
 
 
-@pytest.mark.parametrize("verb", [["download"], ["plan", "run"], ["follow"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "verb", [["download"], ["plan", "run"], case(["follow"], name="follow")], ids=" ".join
+)
 def test_no_example_chooses_a_policy_without_naming_it(verb):
     """Who copies an example gets the default policy, or reads which other one it asks for."""
     text = cfetch(*verb, "--help-all", COLUMNS="200").stdout
@@ -167,6 +172,7 @@ def test_a_run_says_which_option_has_chosen_its_policy(job):
     assert cfetch(*job, "--padding", "1s", "--quiet").stderr == ""
 
 
+@pytest.mark.needs_plugins
 def test_a_follower_says_it_once_before_it_begins(tmp_path):
     """It runs many plans; which policy they have, and why, stands above all of them."""
     words = ["follow", tmp_path / "no-feed", "--to", tmp_path / "to", "--once", "--quantile", "0.5"]

@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperOption
 
 from cfetch.cli.app import add_verbs, app
-from cfetch.cli.foreign import _REMEDIES, explain_unknown
 from cfetch.cli.help import first_clause
 from cfetch.cli.manual import manual_lines
 from cfetch.cli.options import RARE
@@ -74,24 +73,6 @@ def test_what_one_policy_or_a_rare_set_up_reads_is_out_of_sight_and_accepted():
     assert re.search(r"^concurrency: 4 ", both, re.MULTILINE)
 
 
-@pytest.mark.parametrize("flags", ["-c", "--continue", "--resume", "-nc", "--no-clobber"])
-def test_flags_for_what_is_always_done_are_accepted(flags):
-    """Wget's ``-nc`` is one word here, and no ``-n`` for a dry run."""
-    shown = run("download", flags, "--show-config")
-    assert (shown.returncode, "dry_run: false" in shown.stdout) == (0, True)
-
-
-def test_foreign_flags_are_explained_and_none_is_a_flag_of_ours():
-    """Each remedy names an option that there is, or a command."""
-    add_verbs()
-    own = {flag for _, command in commands() for param in command.params for flag in param.opts}
-    download = dict(commands())["download"]
-    mine = {flag for param in download.params for flag in param.opts}
-    for name, remedy in _REMEDIES.items():
-        assert explain_unknown(name, [name, "3"], sorted(mine)), name
-        assert {*re.findall(r"--[a-z-]+[a-z]", remedy)} <= own, remedy
-
-
 def test_a_first_clause():
     """It ends before a second thought; an abbreviation's full stop does not end it."""
     assert first_clause("Read this. Also that.") == "Read this."
@@ -99,6 +80,7 @@ def test_a_first_clause():
     assert first_clause("One; two") == "One."
 
 
+@pytest.mark.needs_plugins
 def test_the_manual_page_is_that_of_the_program():
     """After a change of an option: python -m cfetch.cli.manual > man/cfetch.1 ."""
     assert (ROOT / "man/cfetch.1").read_text() == "".join(f"{line}\n" for line in manual_lines())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, wait_until
 from tests.cluster.standalone import Cluster
-from tests.plugins.spark.scene import served, write_manifest
+from tests.tasks.scene import served, write_manifest
 
 
 def main() -> int:

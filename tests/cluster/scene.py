@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from cfetch.plugins.lab.bench.faults import Fault
 from tests.cluster.standalone import PROJECT, Cluster
 from tests.engine.drive import tree
-from tests.plugins.spark.scene import asked, files_of, whole
+from tests.tasks.scene import asked, files_of, whole
 
 __all__ = ["FILES", "LATE", "Ended", "begin", "ended", "in_place", "result", "wait_until"]
 

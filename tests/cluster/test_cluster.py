@@ -19,7 +19,7 @@ from cfetch.plugins.spark.job import SETTINGS
 from cfetch.tasks.shares import cut
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
 from tests.cluster.standalone import Cluster, descendants
-from tests.plugins.spark.scene import download, served, whole, write_manifest
+from tests.tasks.scene import download, served, whole, write_manifest
 
 pytestmark = pytest.mark.cluster
 

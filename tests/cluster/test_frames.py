@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.scene import FILES, LATE, in_place, wait_until
 from tests.cluster.standalone import HOME, PROJECT, Cluster
 from tests.engine.drive import tree
-from tests.plugins.spark.scene import asked, served, whole
+from tests.tasks.scene import asked, served, whole
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.cluster

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster.scene import LATE, ended
 from tests.cluster.standalone import PROJECT, Cluster
-from tests.plugins.spark.scene import files_of, served, write_manifest
+from tests.tasks.scene import files_of, served, write_manifest
 
 pytestmark = pytest.mark.cluster
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.conditions.runner import SECRETS
-from tests.plugins.monitors.conftest import spans  # noqa: F401 - a fixture
+from tests.spans import spans  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -36,10 +36,22 @@ def check_requests(case, ran, known):
         assert tuple("\r\nRange:" in head for head in ran.heads) == case.ranges[known]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_case(case, tmp_path, bare, spans, monkeypatch, subtests):
+def played(number, case):
+    """What is known in its runs: all that changes the outcome or the requests, else one, each in its turn."""
+    if case.ranges or len(set(case.expect.values())) > 1:
+        return list(case.expect)
+    return [list(case.expect)[number % len(case.expect)]]
+
+
+@pytest.mark.parametrize(
+    ("case", "knowns"),
+    [(case, played(number, case)) for number, case in enumerate(CASES)],
+    ids=lambda value: "" if isinstance(value, list) else value.name,
+)
+async def test_case(case, knowns, tmp_path, bare, spans, monkeypatch, subtests):
     """The right bytes under the final name or nothing there, the stated error, no secret, no control byte."""
-    for known, outcome in case.expect.items():
+    for known in knowns:
+        outcome = case.expect[known]
         with subtests.test(known=known):
             with watched(monkeypatch) as made:
                 options = [*OPTIONS[known], tmp_path / "second"] if known == "size" else OPTIONS[known]

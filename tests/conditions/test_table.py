@@ -44,6 +44,7 @@ def test_the_sum():
 
 
 @pytest.mark.parametrize("number", sorted(NAMED))
+@pytest.mark.needs_plugins
 def test_every_test_that_a_row_names_exists(number):
     """``file::test`` below tests/, or ``[case]``."""
     cases = {f"[{case.name}]" for case in CASES if number in case.numbers}
@@ -52,6 +53,7 @@ def test_every_test_that_a_row_names_exists(number):
     assert cases <= NAMED[number]
 
 
+@pytest.mark.needs_plugins
 def test_tests_named_by_a_condition_stand_in_its_row():
     """A test ``test_c35_…`` that the table does not know would be proof that nobody finds."""
     missing = []

@@ -34,7 +34,7 @@ CALLS = (
 )  # fmt: skip
 _CALL = re.compile(r"(\d+) +(\w+)\(")
 _STAYS = re.compile(
-    r"metrics|ballast|baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed"
+    r"metrics|format|ballast|baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed"
 )
 _FOR_A_DAY = re.compile(
     r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*|.*/[.].*[.]tmp"

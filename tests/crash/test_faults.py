@@ -41,10 +41,10 @@ def fail_and_finish(folder, url, children, durability, point, error, *, on):
     scene = Scene(folder, url, children, durability=durability)
     failed = scene.failing_at(point, error, on=on)
     where = (point, error, on, failed)
-    assert failed.code in (0, 3), where
+    assert failed.code in (0, 1, 3), where
     assert "Traceback" not in failed.said, where
     assert scene.wrong() == [], where
-    if failed.code == 3:
+    if failed.code:
         assert WORDS[error] in failed.said, where
     else:
         assert scene.missing() == [], where
@@ -55,8 +55,8 @@ def fail_and_finish(folder, url, children, durability, point, error, *, on):
 
 @pytest.mark.parametrize("durability", ["power", "crash"])
 def test_c87_some_calls_fail(tmp_path, url, children, durability):
-    """Once, or from then on; exit code 3 and the true cause, or no harm."""
-    check(tmp_path, url, children, durability, 14)
+    """Once, or from then on: the true cause with exit code 3, or 1 if it may be one file's; or no harm."""
+    check(tmp_path, url, children, durability, 7)
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def check(tmp_path, url, children, durability, count):
         )
         for i, point in enumerate(points)
     ]
-    assert codes.count(3) > len(codes) / 3
+    assert len(codes) - codes.count(0) > len(codes) / 3
 
 
 def test_c91_what_could_not_be_flushed_is_thrown_away(tmp_path, url, children):
@@ -123,9 +123,11 @@ runpy.run_module("cfetch", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize(("error", "kept"), [("EIO", False), ("ENOSPC", True), ("EDQUOT", True)])
+@pytest.mark.parametrize(
+    ("error", "kept", "code"), [("EIO", False, 3), ("ENOSPC", True, 3), ("EDQUOT", True, 1)]
+)
 def test_c87_c91_a_part_that_met_a_full_disk_is_kept_and_one_that_met_a_broken_one_is_not(
-    tmp_path, children, error, kept
+    tmp_path, children, error, kept, code
 ):
     """No byte that is kept is fetched again."""
     with serving(BIG.files) as origin:
@@ -133,7 +135,7 @@ def test_c87_c91_a_part_that_met_a_full_disk_is_kept_and_one_that_met_a_broken_o
         script = BROKEN.format(held=BIG.total_bytes // 2, error=getattr(errno, error))
         python, _, _, *words = command(scene, "--quiet")
         failed = ended(started([python, "-c", script, *words]))
-        assert failed.code == 3, failed.said
+        assert failed.code == code, failed.said
         assert f"cannot write big: {WORDS[error]}" in failed.said
         held = scene.held_bytes()
         assert (held > MIB) is kept

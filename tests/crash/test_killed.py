@@ -45,8 +45,7 @@ def whole(to):
             for p in to.rglob("*") if p.is_file() and ".cfetch" not in p.parts}  # fmt: skip
 
 
-@pytest.mark.parametrize("digest", [True, False])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(("number", "digest"), [(signal.SIGKILL, True), (signal.SIGINT, False)])
 async def test_a_killed_run_is_gone_on_with(tmp_path, digest, number):
     """Half the bytes are there when it dies; the next run fetches the other half, and leaves no debris."""
     total = sum(content.size_bytes for content in FILES.values())

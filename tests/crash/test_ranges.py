@@ -118,7 +118,7 @@ def points_of(scene, calls):
 
 
 @pytest.mark.usefixtures("strace")
-@pytest.mark.parametrize("most", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_c92_a_real_run_in_several_streams_is_killed(tmp_path, origin, children, most):
     """At its first writes in place, notes and renames, and at the last ones."""
     calls = ("pwrite64", "renameat", "renameat2", "openat", "unlinkat")

@@ -31,8 +31,7 @@ def wait_for_parts(scene, process):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-@pytest.mark.parametrize("durability", ["power", "crash"])
+@pytest.mark.parametrize(("number", "durability"), [*zip(NUMBERS, ["power", "crash", "power"], strict=True)])
 def test_c101_a_signal_at_a_random_time(tmp_path, url, children, number, durability):
     """128 and its number; no file is half; the next run goes on."""
     dice = random.Random(f"{number} {durability}")
@@ -118,8 +117,7 @@ def modes(folder):
     }
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(("umask", "elsewhere"), [(0o000, False), (0o022, True)])
 def test_c110_nobody_else_may_read_the_state(tmp_path, url, children, umask, elsewhere):
     """Links, notes and metrics are their owner's, whatever the umask; the files are as the umask says."""
     scene = Scene(tmp_path, url, children, job=JOB)

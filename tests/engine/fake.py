@@ -25,7 +25,7 @@ class Reply:
     After ``cut`` bytes of the reply comes ``then``: "stall" for ever, "reset", or "end" like a normal end.
     ``framing`` is how the end is told: "length", "chunked" or "close". ``at_s``: the body's pieces arrive at
     these times after the head instead, in equal shares. ``place``: where redirects have led. ``handshake_s``:
-    so long the handshake of its connection has no answer.
+    so long the handshake of its connection has no answer. ``reason``: the body of a refusal.
     """
 
     body: bytes = b""
@@ -42,6 +42,7 @@ class Reply:
     error: Exception | None = None
     place: str = "http://h.test/"
     handshake_s: float = 0.0
+    reason: bytes = b""
 
 
 @dataclass
@@ -126,11 +127,13 @@ class FakeResponse:
         self.peer = "192.0.2.1:80"
         self.place = self.source = SecretUrl(reply.place)
         self.carried_bytes = 0
+        self.tls_end = None
         self.over = False
         self.is_retired = False
         self._on_over = on_over
         self.status, start, end = _slice(reply, asked)
-        self._data = reply.body[start:end] if self.status in (200, 206) else b""
+        self.hidden = tuple(asked.secrets.values())
+        self._data = reply.body[start:end] if self.status in (200, 206) else reply.reason
         self.headers = _headers(reply, self.status, start, len(self._data))
         self._then = reply.then if reply.cut is not None else "end"
         if reply.cut is not None:

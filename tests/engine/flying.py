@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cfetch.base.config.settings import Settings
-from cfetch.engine.flights import Flights
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.hosts import Hosts
 from cfetch.straggler.detector import Detector
 from cfetch.wire.retry import Limits

@@ -10,15 +10,15 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, Refused, VolumeFault
 from cfetch.base.events import EntryFinished
 from cfetch.engine.committing import make_commitment
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.policies import policy_of
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import NEVER
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.show.counts import LiveCounts
-from cfetch.straggler.policy import policy_of
 from tests.engine.drive import ListPlan, entry_of
 from tests.engine.flying import new_flights
 

@@ -11,7 +11,7 @@ from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.fetching import Fetching
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
-from cfetch.straggler.cures import Cure
+from cfetch.straggler.ways_to_ask import Cure
 from cfetch.wire.http import HttpTransport
 from tests.engine.drive import entry_of
 from tests.wire.raw_server import RawServer, reply

@@ -16,7 +16,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.judge import Action, Verdict
+from cfetch.wire.verdict import Action, Verdict
 from tests.engine.drive import entry_of, split
 from tests.wire.raw_server import RawServer, reply
 

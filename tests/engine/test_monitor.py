@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,8 +12,8 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.events import Progress
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.surroundings import Surroundings
 from cfetch.show.counts import LiveCounts
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import entry_of
@@ -20,6 +21,7 @@ from tests.engine.flying import new_flights, new_transfer
 
 NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
 IMMUNE = Assignment(entry_of(0, "a", b"x" * 100), 1, is_immune=True)
+IMPATIENT = msgspec.structs.replace(IMMUNE, patience_s=2.0)
 
 
 class Clock:
@@ -116,7 +118,7 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     runs: dict[int, Attempt] = {}
 
     async def attempt(key):
-        run = runs[key] = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100, key=key)
+        run = runs[key] = Attempt(IMPATIENT, 0.0, from_byte=0, size_bytes=100, key=key)
         flights.start(run, new_transfer())
         await asyncio.Event().wait()
 

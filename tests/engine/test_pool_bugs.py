@@ -8,7 +8,7 @@ import pytest
 from cfetch.base.events import RunStopping
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.rounds import Rounds
-from cfetch.engine.courier import Courier
+from cfetch.engine.bring_entry import Courier
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.pool import Pool
 from cfetch.storage.publisher import Publisher

@@ -9,7 +9,7 @@ from cfetch.base.errors import Transient
 from cfetch.base.events import EntryFinished, Progress, RetryScheduled
 from cfetch.base.secret import SecretUrl
 from cfetch.storage.resume import identity
-from cfetch.storage.sources import Source, set_source, source_of
+from cfetch.storage.source_records import Source, set_source, source_of
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 
@@ -76,11 +76,20 @@ def test_a_body_whose_end_goes_wrong_after_its_last_byte(tmp_path, body):
 
 @pytest.mark.parametrize("digest", [False, True])
 def test_the_file_changes_between_two_tries(tmp_path, digest):
-    """If-Range brings the new version whole (21): never a mixture of both."""
+    """If-Range brings the new version whole (21): never a mixture of both. A hash finds that out itself."""
     entry = entry_of(0, "a", OTHER, digest=digest)
     outcome = one(tmp_path, [Reply(body=BODY, cut=1000), Reply(body=OTHER, etag='"v2"')], entry=entry)
     assert outcome.tree == {"a": OTHER}
-    assert len(outcome.transport.opens) == 2
+    assert len(outcome.transport.opens) == (3 if digest else 2)
+
+
+def test_replicas_of_other_etags_cost_nothing_under_a_hash(tmp_path):
+    """Each request meets another replica, and brings a part: four requests, and every byte once."""
+    replicas = [Reply(body=BODY, cut=30_000, then="reset", etag=f'"replica-{n}"') for n in range(4)]
+    outcome = one(tmp_path, replicas, entry=entry_of(0, "a", BODY, digest=True))
+    assert outcome.tree == {"a": BODY}
+    assert [a.if_range for a in outcome.transport.opens] == [None] * 4
+    assert outcome.last_progress.bytes_wasted == 0
 
 
 @pytest.mark.parametrize("digest", [False, True])

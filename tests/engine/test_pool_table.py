@@ -176,7 +176,7 @@ def test_x1_the_last_wave_is_caught(tmp_path):
 @pytest.mark.parametrize("count", [1, 4])
 def test_x2_all_stuck_from_the_start(tmp_path, count):
     """Where no median can be, the stall rule ends the silence."""
-    outcome = driven(tmp_path, after(*[[1e6, 0.1]] * count), stall_timeout=30.0)
+    outcome = driven(tmp_path, after(*[[1e6, 0.1]] * count), first_byte_timeout=30.0)
     assert done(outcome)
     assert {r.attempts[0].outcome for r in outcome.all_records} == {"stalled"}
     assert outcome.elapsed_s < 33
@@ -187,7 +187,7 @@ def test_x4_a_rescued_file_is_a_sample_of_its_good_try_only(tmp_path):
     """8 s of silence and the back-off do not count: the median is the size over 0.4 s."""
     stuck = Reply(body=MIB, latency_s=1e6)
     good = Reply(body=MIB, latency_s=0.4)
-    outcome = driven(tmp_path, {"a": [stuck, good]}, stall_timeout=7.9, check_interval=0.5)
+    outcome = driven(tmp_path, {"a": [stuck, good]}, first_byte_timeout=7.9, check_interval=0.5)
     assert outcome.last_progress.baseline.median_bps == pytest.approx(len(MIB) / 0.4)
 
 

@@ -6,9 +6,9 @@ from cfetch.base.records import FileRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import fits, identity_of, note_for, part_name
-from cfetch.storage.standing import StandingFiles
-from cfetch.storage.volume import batch_id
-from cfetch.wire.judge import MAX_SKIPPED_BYTES
+from cfetch.storage.standing_files import StandingFiles
+from cfetch.storage.volume_values import batch_id
+from cfetch.wire.partial_replies import MAX_SKIPPED_BYTES
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES, Candidate, Split, choose, estimate_sure_bytes
+from cfetch.engine.segment_split import Candidate, Split, choose, estimate_sure_bytes
+from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
 
 MIB = 1 << 20
 

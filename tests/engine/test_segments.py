@@ -225,7 +225,6 @@ USELESS = {
     "too many": Reply(status=429, latency_s=0.05, headers={"Retry-After": "3600"}),
     "no such range": Reply(status=416, latency_s=0.05),
     "busy": Reply(status=503, latency_s=0.05),
-    "encoded": Reply(BODY, latency_s=0.05, rate_bps=MIB, headers={"Content-Encoding": "gzip"}),
     "not connected": Reply(latency_s=0.05, error=Transient("cannot connect")),
     "dropped": Reply(BODY, latency_s=0.05, cut=0, then="reset"),
     "silent": Reply(BODY, latency_s=0.05, cut=0, then="stall"),

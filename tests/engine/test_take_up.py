@@ -10,11 +10,11 @@ from cfetch.base.config.settings import Settings
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
-from cfetch.engine.segment_split import MIN_SEGMENT_BYTES
 from cfetch.engine.segments import MOST_FAILURES, Segments
 from cfetch.engine.transfer import Transfer
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
+from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
 from cfetch.straggler.detector import Detector
 from cfetch.wire.retry import Limits
 from tests.engine.drive import entry_of

@@ -84,6 +84,8 @@ def test_an_entry_is_brought_without_much_back_and_forth(tmp_path):
     assert outcome.statuses == ["done"]
     places = tracer.walk("Courier.bring")
     returns = [place for n, place in enumerate(places) if place in places[:n]]
-    assert {"engine/fetcher.py", "engine/flights.py", "engine/ledger.py", "storage"} <= set(places)
+    assert {"engine/fetcher.py", "engine/attempts_under_way.py", "engine/entry_records.py", "storage"} <= set(
+        places
+    )
     assert len(places) <= MOST_STATIONS, places
     assert len(returns) <= MOST_RETURNS, places

@@ -17,7 +17,7 @@ from cfetch.base.errors import CfetchError, Interrupted, LocalFault
 from cfetch.base.events import EntryFinished, Progress, RunStarted, tell_each
 from cfetch.base.records import FileRecord, Summary
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.show.summary import Tally
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
@@ -247,7 +247,7 @@ class _Life:
             yield volumes
 
     def _tidy_up(self, run, files):
-        """What ``timeline.clean.tidy_up`` does once the plan is completed."""
+        """What ``timeline.tidying.tidy_up`` does once the plan is completed."""
         for directory in files.names(f"{ATTEMPTS}/{INSTANT}"):
             run.unused += files.names(f"{ATTEMPTS}/{INSTANT}/{directory}")
         if self.disk.boots:  # parts of an earlier boot that nobody can name any more

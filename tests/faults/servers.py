@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 
 from cfetch.base.errors import Refused, Transient
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.wire.refresh import Link
+from cfetch.wire.fresh_link import Link
 from tests.faults.world import EPOCH
 
 __all__ = ["Network", "Signer"]
@@ -340,6 +340,8 @@ class Body:
         self.peer = "192.0.2.1:80"
         self.place = self.source = SecretUrl("")  # set by the network
         self.carried_bytes = 0
+        self.tls_end = None
+        self.hidden = ()
         self._network = network
         self._arrivals = deque(arrivals)
         self._ending = reply.ending

@@ -39,15 +39,15 @@ from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_urls import split_repository_url
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.manifest.writing import TARGETS, survey
-from cfetch.plugins.follow.backends import http, serial
-from cfetch.plugins.follow.backends.segment_index import INDEX_NAME, parse_index
-from cfetch.plugins.follow.backends.segments import SegmentSource
+from cfetch.plugins.follow.backends import http
 from cfetch.plugins.follow.checkpoint import Checkpoint, encode_checkpoint, make_row, read_checkpoint
 from cfetch.plugins.follow.journal import NEXT, STEP, Journal, _Next, _Round
 from cfetch.plugins.follow.lineage import Closed, Lineage
 from cfetch.plugins.follow.protocol import format_keys, parse_keys
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Position, Range
 from cfetch.plugins.follow.route import Token
+from cfetch.plugins.follow.server.segments.index import INDEX_NAME, parse_index
+from cfetch.plugins.follow.server.segments.source import SegmentSource
 from cfetch.plugins.follow.source import Change, FeedId
 from cfetch.plugins.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.run.catalogue import Catalogue, Own
@@ -56,7 +56,8 @@ from cfetch.run.host_baseline import read_baseline
 from cfetch.run.listings import _read_page, _select_files
 from cfetch.show.analysis import analyse
 from cfetch.show.digest import make_digest
-from cfetch.show.metrics import RunHeader, read_metrics
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import read_metrics
 from cfetch.storage.directory import Identity
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
@@ -82,6 +83,7 @@ from tests.tasks.hub.beats import beat as hub_beat
 
 BASE = "http://base.example/d/"
 SHA = "ab" * 32
+_NAMED = frozenset({"annex", "links"})  # formats that only the user can name
 
 
 class Reader(NamedTuple):
@@ -312,7 +314,7 @@ def _manifests() -> Iterator[Reader]:
     samples |= {name: some for name, some in find_samples().items() if name not in samples}
     for name, some in samples.items():
         yield Reader(f"manifest-{name}", some, _manifest_judge(name))
-    every = [sample for name, some in samples.items() if name != "annex" for sample in some]
+    every = [sample for name, some in samples.items() if name not in _NAMED for sample in some]
     yield Reader("manifest-detected", every, _manifest_judge(None))
     yield Reader("manifest-gzip", [gzip.compress(some, mtime=0) for some in every], _manifest_judge(None))
     yield Reader("manifest-zstd", [_zstd(some) for some in every], _manifest_judge(None))
@@ -671,10 +673,6 @@ def _http_judge(status: int) -> Callable[[bytes], bool]:
             feed: Any = http.HttpSource(SecretUrl("http://h/"), web)
             feed._feed = "f"
             was_read |= _is_read(lambda: _drive(ask_it(feed)))  # noqa: B023
-        other = serial.SerialSource(SecretUrl("http://h/"), web)
-        was_read |= _is_read(lambda: _drive(other.ranges(None)))
-        other._feed = "f"
-        was_read |= _is_read(lambda: _drive(other.read("0", Position("0", 5), ALL_KEYS, 10)))
         return was_read
 
     return judge
@@ -702,7 +700,6 @@ _PAGES = [
     + _CHANGE_ROWS
     + b"}",
     b'{"schema": "cfetch.feed/1", "feed": "f", "range": "1", "children": ["2", "3"]}',
-    b'{"schema": "cfetch.serial/1", "feed": "f", "next": 8, "changes": ' + _CHANGE_ROWS + b"}",
 ]
 _GONE = [b'{"schema": "cfetch.feed/1", "error": "gone", "code": 1002}']
 _LOG = (

@@ -9,7 +9,7 @@ from tests.fuzz.mutations import mutations
 from tests.fuzz.readers import READERS
 
 CORPUS = Path(__file__).parent / "corpus"
-EXAMPLES = 40  # of each reader; ``scripts/fuzz`` does as many as an hour holds
+EXAMPLES = 20  # of each reader; ``scripts/fuzz`` does as many as an hour holds
 MOST_BYTES = 64 << 10
 FALLEN = sorted(CORPUS.glob("*/*"))
 

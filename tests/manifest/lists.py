@@ -18,24 +18,8 @@ from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import Source
-
-SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-MD5 = "098f6bcd4621d373cade4e832627b4f6"
-MD5_BASE64 = "CY9rzUYh03PK3k6DJie09g=="  # the same
-H = "https://h.example/"
-BASE = "https://h.example/d/"
-
-
-class Sample(NamedTuple):
-    """``paths``: those of the entries that it gives; ``refusal``: words of the message if it is refused."""
-
-    name: str
-    file: str
-    content: bytes
-    paths: tuple[str, ...] = ()
-    refusal: str = ""
-    flags: str = ""
-    own_url: str | None = None
+from tests.manifest.more_lists import MORE_ARCHIVES, MORE_NO_LISTS, MORE_PLAIN, MORE_TABLES, MORE_TOOLS
+from tests.manifest.sample import BASE, MD5, MD5_BASE64, SHA, H, Sample
 
 
 class Outcome(NamedTuple):
@@ -254,12 +238,12 @@ PLAIN = [
         _text("s3://bucket/a b%41.bin", "az://c/x/ü?.bin"),
         ("a b%41.bin", "ü?.bin"),
     ),
-    Sample("ftp:// links", "urls.txt", _text("ftp://h.example/a.bin"), refusal="scheme"),
+    Sample("sftp:// links", "urls.txt", _text("sftp://h.example/a.bin"), refusal="scheme"),
     Sample(
         "URL, size, SHA-256 set apart by spaces",
         "urls.txt",
         _text(f"{URLS[0]} 3000 {SHA}"),
-        refusal="its third field is a hash",
+        ("a.jpg",),
     ),
     Sample(
         "Common Crawl index (url, warc_filename, offsets)",
@@ -442,6 +426,12 @@ TOOLS = [
         _text("# data", f"c137.csv {SHA}", f"cronen.csv md5:{MD5} {H}cronen.csv"),
         ("c137.csv", "cronen.csv"),
         flags=f"--base-url {BASE}",
+    ),
+    Sample(
+        "apt-get --print-uris",
+        "uris.txt",
+        _text(f"'{H}pool/b_1%3a2_all.deb' b_1%3a2_all.deb 10 SHA256:{SHA}", f"'{H}c.deb' c.deb 7 "),
+        ("b_1:2_all.deb", "c.deb"),
     ),
     Sample(
         "aws s3api list-objects-v2",
@@ -1155,8 +1145,8 @@ NO_LISTS = [
     Sample(
         "another program's JSON with URLs in it",
         "reply.json",
-        _json({"success": True, "result": {"resources": [{"url": URLS[0]}]}}),
-        refusal="jq -c '.result.resources[]' FILE",
+        _json({"ok": True, "answer": {"resources": [{"url": URLS[0]}]}}),
+        refusal="--query 'answer.resources[].{url: url}' reads them, as does jq -r",
     ),
     Sample(
         "JSON objects over several lines each",
@@ -1212,11 +1202,11 @@ NO_LISTS = [
     ),
 ]
 GROUPS = {
-    "Tables": TABLES,
-    "Lists of URLs": PLAIN,
-    "Lists of other tools": TOOLS,
-    "Archives and catalogues": ARCHIVES,
-    "What is no list": NO_LISTS,
+    "Tables": TABLES + MORE_TABLES,
+    "Lists of URLs": PLAIN + MORE_PLAIN,
+    "Lists of other tools": TOOLS + MORE_TOOLS,
+    "Archives and catalogues": ARCHIVES + MORE_ARCHIVES,
+    "What is no list": NO_LISTS + MORE_NO_LISTS,
 }
 SAMPLES = [sample for group in GROUPS.values() for sample in group]
 
@@ -1251,14 +1241,36 @@ def read(sample: Sample) -> Outcome:
     )
 
 
+_UNLIKE_THEIR_GROUP = {
+    "LAION metadata (Parquet: URL, TEXT, WIDTH, …)",
+    "img2dataset input (Parquet: url, caption, width, height)",
+    "Parquet with url alone",
+    "Parquet with a column of nested values",
+    "URL, size, SHA-256 set apart by spaces",
+    "curl config with range",
+    "the same without --from-format",
+    "DataLad addurls table",
+    "manifest.json of an S3 inventory",
+    "Databricks SQL statement",
+    "ENA file report with several kinds",
+    "aws s3 ls --human-readable",
+}
+
+
+def needs_plugins(sample: Sample) -> bool:
+    """Whether a plug-in reads or recognises it: most lists of tools and archives, and a few others."""
+    return (sample in TOOLS or sample in ARCHIVES) is not (sample.name in _UNLIKE_THEIR_GROUP)
+
+
 def find_samples() -> dict[str, list[bytes]]:
     """The samples that are read, by the name of their format."""
     samples: dict[str, list[bytes]] = {}
     for sample in SAMPLES:
-        if sample.refusal or not sample.paths:
+        if sample.refusal or not sample.paths or "--query" in sample.flags:
             continue
         with open_decompressed(io.BytesIO(sample.content), sample.file) as plain:
-            name = "annex" if "annex" in sample.flags else detect_format(Source(plain, sample.file))
+            stated = sample.flags.partition("--from-format ")[2]
+            name = stated.partition(" ")[0] or detect_format(Source(plain, sample.file))
             plain.seek(0)
             samples.setdefault(name, []).append(plain.read())
     return samples

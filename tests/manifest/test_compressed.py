@@ -9,6 +9,7 @@ import pytest
 from cfetch.base.errors import LocalFault, ManifestError, UsageError
 from cfetch.manifest import compressed
 from cfetch.manifest.reading import read_entries
+from tests.needs import case
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -31,7 +32,7 @@ LIST = b"# list\nhttp://h/a\nhttp://h/b\n"
         ("m.txt.gz", LIST),
         ("-", b'{"base_url":"http://h/","files":[{"url":"a"},{"url":"b"}]}'),
         ("m.csv.zst", b"url\nhttp://h/a\nhttp://h/b\n"),
-        ("x", METALINK),
+        case("x", METALINK),
     ],
 )
 def test_any_format(frozen, kind, name, content):

@@ -10,6 +10,7 @@ from cfetch.base.errors import ManifestError
 from cfetch.manifest.faults import MAX_KEPT
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.source import MAX_ROW_CHARS
+from tests.needs import case
 
 CANARY = "CANARY5ecret"
 SHA = "0" * 64
@@ -47,7 +48,7 @@ WRONG: dict[str, list[object]] = {
     "sha256": [7, "", "0" * 63, "0" * 65, "g" * 64, SHA + "\n"],
     "batch": [7, "", "x" * 201, "a\nb", "\ud800"],
     "expires_at": NO_MOMENTS,
-    "mirrors": ["http://h/b", {}, [7], ["b"], ["ftp://h/b"], ["http://h/b"] * 101],
+    "mirrors": ["http://h/b", {}, [7], ["b"], ["sftp://h/b"], ["http://h/b"] * 101],
     "headers": NO_HEADERS,
 }
 
@@ -67,7 +68,7 @@ def test_bad_value(error_of, key, value):
         ("a", "base_url"),
         ("//h/a", "base_url"),
         ("?x", "base_url"),
-        ("ftp://h/a", "scheme"),
+        ("sftp://h/a", "scheme"),
         ("file:///etc/passwd", "scheme"),
         ("javascript:x", "scheme"),
         ("http:a", "no host"),
@@ -261,7 +262,7 @@ def test_top_keys(error_of, top, word):
 
 def test_all_at_once(error_of):
     """Every fault is told with its line in one error, in the order of the lines."""
-    rows = ["http://h/a", "nope", "http://h/A", "ftp://h/x", "http://h/a?2"]
+    rows = ["http://h/a", "nope", "http://h/a?1", "sftp://h/x", "http://h/a?2"]
     error = error_of("\n".join(rows), "m.txt")
     assert [problem.line for problem in error.problems] == [2, 3, 4, 5]
     assert error.total == 4
@@ -350,7 +351,7 @@ METALINK = (
         ("m.jsonl", '{"url":"http://h/a"}\n'),
         ("m.csv", "url,size\nhttp://h/a,1\n"),
         ("m.txt", "http://h/a\n"),
-        ("m.meta4", METALINK),
+        case("m.meta4", METALINK),
     ],
 )
 def test_byte_order_mark(name, text):
@@ -469,7 +470,7 @@ def test_endless_line_needs_little_memory():
     ("name", "text"),
     [
         ("m.txt", f"http://h/?x={CANARY}\nhttp://{CANARY}@h/a\nhttp://h/a b?{CANARY}\n"),
-        ("m.txt", f"rel?{CANARY}\nftp://h/?{CANARY}\nhttp://h:{CANARY}/\nhttp://h\\{CANARY}"),
+        ("m.txt", f"rel?{CANARY}\nsftp://h/?{CANARY}\nhttp://h:{CANARY}/\nhttp://h\\{CANARY}"),
         ("m.csv", f"http://h/a?sig={CANARY},http://h/b?sig={CANARY}\n"),
         ("m.csv", f'url,size,headers\nhttp://h/a,{CANARY},"{{""X"": ""{CANARY}\\n""}}"\n'),
         ("m.json", one(size=CANARY, offset=[CANARY], headers={"Range": CANARY, "X": CANARY + "\n"})),

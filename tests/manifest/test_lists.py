@@ -7,12 +7,16 @@ import pytest
 
 from cfetch.manifest.formats.landing_pages import find_list_address
 from cfetch.manifest.formats.table import FORMATS
-from tests.manifest.lists import BASE, MD5, SAMPLES, H, Sample, find_samples, make_table, read
+from tests.manifest.lists import SAMPLES, find_samples, make_table, needs_plugins, read
+from tests.manifest.sample import BASE, MD5, H, Sample
+from tests.needs import case
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "manifests.md"
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@pytest.mark.parametrize(
+    "sample", [case(one, needs_plugins=needs_plugins(one), name=one.name) for one in SAMPLES]
+)
 def test_a_list_is_read_as_it_was_meant_or_refused_with_the_way_out(sample):
     """Its entries have the stated paths; where there are none the message says what to do."""
     outcome = read(sample)
@@ -21,59 +25,61 @@ def test_a_list_is_read_as_it_was_meant_or_refused_with_the_way_out(sample):
     assert not sample.refusal or sample.refusal in outcome.faults[0]
 
 
+@pytest.mark.needs_plugins
 def test_the_table_of_the_document_is_what_the_command_prints():
     """``python -m tests.manifest.lists`` makes it."""
     assert make_table().strip() in DOCUMENT.read_text(encoding="utf-8")
 
 
+JOINED = {
+    "urls.txt: letters outside ASCII": "https://h.example/Z%C3%BCrich.jpg",
+    "Common Crawl path list (warc.paths.gz)": (
+        "https://data.commoncrawl.org/crawl-data/CC-MAIN-2024-10/segments/1/warc/a.warc.gz"
+    ),
+    "relative lines of a list that was had by http": "https://h.example/d/a.bin",
+    "Common Crawl index (url, warc_filename, offsets)": ("https://data.commoncrawl.org/crawl-data/a.warc.gz"),
+    "Common Crawl index server (output=json)": "https://data.commoncrawl.org/crawl-data/a.warc.gz",
+    "aws s3 ls --recursive": "https://b.s3.amazonaws.com/data/a%20b.bin",
+    "S3 inventory (CSV)": "https://bucket.s3.amazonaws.com/data/a%20b(1).bin",
+    "rclone lsjson -R --hash": "https://h.example/d/x/a%20b.bin",
+    "Dataverse dataset": "https://dataverse.example/api/access/datafile/7?format=original",
+    "PEP 691 index of a package": "https://index.example/f/n-1-py3-none-any.whl",
+    "STAC item": "https://h.example/d/B01.tif",
+    "datapackage.json": "https://h.example/d/data/a%20b.csv",
+    "RO-Crate": "https://h.example/d/x/a%20b.csv",
+    "Hugging Face tree": "https://huggingface.co/datasets/o/n/resolve/main/data/0.parquet",
+    "ENA file report": "https://ftp.sra.ebi.ac.uk/v/ERR1_1.fastq.gz",
+    "aws s3api list-objects-v2": "s3://bucket/data/a b.bin",
+    "gcloud storage ls --json": "gs://bucket/data/a.bin",
+    "gcloud storage objects list --format=json": "gs://bucket/a.bin",
+    "gsutil ls -l, gcloud storage ls -l": "gs://bucket/data/a b.bin",
+    "az storage blob list": "az://c/x/a.bin",
+    "s5cmd ls": "s3://bucket/data/a b.bin",
+    "s5cmd --json ls": "s3://bucket/a.bin",
+    "mc ls --json": "https://minio.example/bucket/a%20b.bin",
+    "rclone lsl": "https://h.example/d/data/a%20b.bin",
+    "S3 inventory without times or sizes": "s3://bucket/data/a b.bin",
+    "git annex whereis --json": "https://h.example/a.jpg",
+    "InvenioRDM record": "https://h.example/api/records/x/files/a%20b.zip/content",
+    "Zenodo record: a # in a name": "https://h.example/records/2/files/a%231%20b%3F.zip/content",
+    "files of a Zenodo deposit": "https://h.example/f",
+    "assets of a GitHub release": "https://github.com/o/n/releases/download/v1/a.tgz",
+    "GitLab release": "https://h.example/a",
+    "PEP 503 index of a package (HTML)": "https://index.example/f/n-1.tar.gz",
+    "RO-Crate with files elsewhere": "https://h.example/a.csv",
+    "ENA file report in JSON": "https://ftp.sra.ebi.ac.uk/v/a.fastq.gz",
+    "sitemap": "https://h.example/a.pdf?x=1&y=2",
+    "HTML index of a directory (Apache, nginx)": "https://h.example/d/a%20b.bin",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "url"),
-    {
-        "urls.txt: letters outside ASCII": "https://h.example/Z%C3%BCrich.jpg",
-        "Common Crawl path list (warc.paths.gz)": (
-            "https://data.commoncrawl.org/crawl-data/CC-MAIN-2024-10/segments/1/warc/a.warc.gz"
-        ),
-        "relative lines of a list that was had by http": "https://h.example/d/a.bin",
-        "Common Crawl index (url, warc_filename, offsets)": (
-            "https://data.commoncrawl.org/crawl-data/a.warc.gz"
-        ),
-        "Common Crawl index server (output=json)": "https://data.commoncrawl.org/crawl-data/a.warc.gz",
-        "aws s3 ls --recursive": "https://b.s3.amazonaws.com/data/a%20b.bin",
-        "S3 inventory (CSV)": "https://bucket.s3.amazonaws.com/data/a%20b(1).bin",
-        "rclone lsjson -R --hash": "https://h.example/d/x/a%20b.bin",
-        "Dataverse dataset": "https://dataverse.example/api/access/datafile/7?format=original",
-        "PEP 691 index of a package": "https://index.example/f/n-1-py3-none-any.whl",
-        "STAC item": "https://h.example/d/B01.tif",
-        "datapackage.json": "https://h.example/d/data/a%20b.csv",
-        "RO-Crate": "https://h.example/d/x/a%20b.csv",
-        "Hugging Face tree": "https://huggingface.co/datasets/o/n/resolve/main/data/0.parquet",
-        "ENA file report": "https://ftp.sra.ebi.ac.uk/v/ERR1_1.fastq.gz",
-        "aws s3api list-objects-v2": "s3://bucket/data/a b.bin",
-        "gcloud storage ls --json": "gs://bucket/data/a.bin",
-        "gcloud storage objects list --format=json": "gs://bucket/a.bin",
-        "gsutil ls -l, gcloud storage ls -l": "gs://bucket/data/a b.bin",
-        "az storage blob list": "az://c/x/a.bin",
-        "s5cmd ls": "s3://bucket/data/a b.bin",
-        "s5cmd --json ls": "s3://bucket/a.bin",
-        "mc ls --json": "https://minio.example/bucket/a%20b.bin",
-        "rclone lsl": "https://h.example/d/data/a%20b.bin",
-        "S3 inventory without times or sizes": "s3://bucket/data/a b.bin",
-        "git annex whereis --json": "https://h.example/a.jpg",
-        "InvenioRDM record": "https://h.example/api/records/x/files/a%20b.zip/content",
-        "Zenodo record: a # in a name": "https://h.example/records/2/files/a%231%20b%3F.zip/content",
-        "files of a Zenodo deposit": "https://h.example/f",
-        "assets of a GitHub release": "https://github.com/o/n/releases/download/v1/a.tgz",
-        "GitLab release": "https://h.example/a",
-        "PEP 503 index of a package (HTML)": "https://index.example/f/n-1.tar.gz",
-        "RO-Crate with files elsewhere": "https://h.example/a.csv",
-        "ENA file report in JSON": "https://ftp.sra.ebi.ac.uk/v/a.fastq.gz",
-        "sitemap": "https://h.example/a.pdf?x=1&y=2",
-        "HTML index of a directory (Apache, nginx)": "https://h.example/d/a%20b.bin",
-    }.items(),
+    "sample",
+    [case(one, needs_plugins=needs_plugins(one), name=one.name) for one in SAMPLES if one.name in JOINED],
 )
-def test_urls_are_joined_and_encoded_as_their_makers_mean_them(name, url):
+def test_urls_are_joined_and_encoded_as_their_makers_mean_them(sample):
     """Also where a list names files only, and its own address says the rest."""
-    assert next(read(sample) for sample in SAMPLES if sample.name == name).urls[0] == url
+    assert read(sample).urls[0] == JOINED[sample.name]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,7 @@ MAP = "<urlset>{}</urlset>"
         ('{"resources": [{"path": null, "url": "https://h.example/a.csv"}]}', "a.csv"),
     ],
 )
+@pytest.mark.needs_plugins
 def test_no_entry_is_left_out(text, expected):
     """However its maker writes it."""
     outcome = read(Sample("", "list", text.encode(), own_url=BASE))
@@ -169,6 +176,7 @@ def test_no_entry_is_left_out(text, expected):
         ),
     ],
 )
+@pytest.mark.needs_plugins
 def test_what_cannot_be_read_is_a_fault(text, words):
     """A list of which a part is passed over looks like a good one."""
     assert words in read(Sample("", "list", text.encode(), own_url=BASE)).faults[0]
@@ -181,10 +189,10 @@ STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
 @pytest.mark.parametrize(
     ("text", "own_url", "words"),
     [
-        (json.dumps(STAC), BASE, "leads to further items"),
-        (json.dumps([{"type": "directory", "oid": "", "path": "x"}]), TREE, "are left out: 1"),
-        (json.dumps([{"computed_md5": MD5, "download_url": H}] * 10), BASE, "go on"),
-        (
+        case(json.dumps(STAC), BASE, "leads to further items"),
+        case(json.dumps([{"type": "directory", "oid": "", "path": "x"}]), TREE, "are left out: 1"),
+        case(json.dumps([{"computed_md5": MD5, "download_url": H}] * 10), BASE, "go on"),
+        case(
             json.dumps({"@context": {}, "distribution": [
                 {"@type": "FileObject", "encodingFormat": "git+https"},
                 {"@type": "FileObject", "contentUrl": H + "a"},
@@ -192,7 +200,7 @@ STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
             BASE,
             "repositories that are left out, with all their files: 1",
         ),
-        (
+        case(
             json.dumps({"@context": "", "@graph": [
                 {"@id": "a/", "@type": "Dataset"}, {"@id": "a/1.txt", "@type": "File"},
                 {"@id": "b/", "@type": "Dataset"}, {"@id": "./", "@type": "Dataset"},
@@ -201,7 +209,7 @@ STAC = {"type": "FeatureCollection", "features": [], "links": [{"rel": "next"}]}
             "directories whose files the crate does not name: 1",
         ),
         (f'url,caption\n{H}a,"foo\n{H}b,bar"\n', BASE, "a line break and a URL in one cell: 1"),
-        ("run\tfastq_ftp\nR1\tftp.h.example/a.gz\nR2\t\n", BASE, "no file of the kind fastq: 1"),
+        case("run\tfastq_ftp\nR1\tftp.h.example/a.gz\nR2\t\n", BASE, "no file of the kind fastq: 1"),
     ],
 )  # fmt: skip
 def test_what_a_list_leaves_to_others_is_told(text, own_url, words):
@@ -230,11 +238,13 @@ DATAVERSE = {"status": "OK", "totalCount": 2, "data": [{"dataFile": {"id": 1, "f
         (MAP.format("<loc>https://h.example/a</loc>").replace("</urlset>", ""), BASE, True),
     ],
 )
+@pytest.mark.needs_plugins
 def test_whether_files_are_missing_from_a_list(text, own_url, is_partial):
     """Who looks for files that have gone must know it."""
     assert (read(Sample("", "list", text.encode(), own_url=own_url)).partial is not None) is is_partial
 
 
+@pytest.mark.needs_plugins
 def test_every_reader_has_a_sample():
     """A format that is added gets its row in the table, and is damaged by the fuzzer."""
     assert find_samples().keys() == FORMATS.keys()

@@ -9,10 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import LocalFault, ManifestError
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry, SafePath
+from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
@@ -173,12 +175,41 @@ def test_one_path_for_two_files(error_of, change):
     assert "lines 2 and 4" in error.problems[0].message
 
 
-@pytest.mark.parametrize(("one", "two"), [("A/b", "a/B"), ("caf\u00e9", "cafe\u0301"), ("STRASSE", "straße")])
-def test_spelling(error_of, one, two):
-    """Paths that case or Unicode form alone keeps apart are a fault, for some disks make them one file."""
-    error = error_of(document(entry(one), entry(two)))
+@pytest.mark.parametrize(
+    ("one", "two", "case", "forms"),
+    [
+        ("A/b", "a/B", True, False),
+        ("caf\u00e9", "cafe\u0301", False, True),
+        ("STRASSE", "straße", True, False),
+        ("CAFE\u0301", "caf\u00e9", True, True),
+    ],
+)
+def test_spelling(error_of, frozen, one, two, case, forms):
+    """Names that are one file at the destination are a fault; elsewhere they are two files."""
+    rows = document(entry(one), entry(two))
+    error = error_of(rows, folding=Folding(case=case, forms=forms))
     assert error.total == 1
-    assert "differ only in case or Unicode form: lines 2 and 3" in error.problems[0].message
+    assert "differ only in case or Unicode form: lines 2 and 3; rename one" in error.problems[0].message
+    for other in (KEEPS_NAMES, Folding(case=not case, forms=not forms)):
+        assert [each.path for each in frozen(rows, folding=other).entries()] == [one, two]
+
+
+def test_rows_that_clash_are_left_out_if_faulty_rows_are_skipped(frozen):
+    """Of two names the later one; of a file and a directory the file, as the directory may hold others."""
+    rows = document(*map(entry, ["a", "b/x", "A", "b", "b/y", "c"]))
+    told: list[tuple[int, str]] = []
+    plan = frozen(
+        rows,
+        folding=MAY_FOLD,
+        options=ReadingOptions(bad_rows="skip"),
+        report=lambda line, why: told.append((line, why.partition(":")[0])),
+    )
+    assert [each.path for each in plan.entries()] == ["a", "b/x", "b/y", "c"]
+    assert (plan.skipped, plan.merged) == (2, 0)
+    assert sorted(told) == [
+        (4, "'a' and 'A' differ only in case or Unicode form"),
+        (5, "'b' is a file, and a directory for 'b/x'"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +218,7 @@ def test_spelling(error_of, one, two):
 )
 def test_file_where_a_directory_is_needed(error_of, paths, lines):
     """A path that is a file and a directory is a fault that names both entries."""
-    error = error_of(document(*map(entry, paths)))
+    error = error_of(document(*map(entry, paths)), folding=MAY_FOLD)
     assert error.total == 1
     assert f"a directory for {max(paths, key=len)!r}" in error.problems[0].message
     assert f"lines {lines}" in error.problems[0].message
@@ -215,7 +246,8 @@ def test_collisions_far_apart(error_of, monkeypatch, in_memory):
     """Collisions are found among many entries and directories, wherever the entries or hashes stand."""
     monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", in_memory)
     paths = [f"d{i % 5000}/f{i}" for i in range(35_000)]
-    error = error_of(document(*map(entry, [*paths, "d4321", paths[-1] + "/x", "D77/f77"])))
+    rows = document(*map(entry, [*paths, "d4321", paths[-1] + "/x", "D77/f77"]))
+    error = error_of(rows, folding=MAY_FOLD)
     assert [problem.line for problem in error.problems] == [35_002, 35_003, 35_004]
 
 

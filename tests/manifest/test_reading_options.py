@@ -15,6 +15,8 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.urls import encode_url
 from tests.manifest.frozen import freeze as freeze_one
 
+BASE = "https://h.example/d/"
+
 
 def paths(text, **options):
     entries = read_entries(io.BytesIO(text.encode()), name="m", options=ReadingOptions(**options))
@@ -355,3 +357,24 @@ def test_kept_columns_that_are_not_there_or_of_use_are_told():
         paths(text.decode(), keep_columns=("sha256",))
     with pytest.raises(UsageError, match="takes 20 columns at most"):
         paths(text.decode(), keep_columns=tuple(map(str, range(21))))
+
+
+@pytest.mark.parametrize(
+    "base_url", ["h.example/d/", "sftp://h/", "https://h/d", "https://h/?a=/", "https://u@h/", ""]
+)
+def test_base_url_that_is_none(base_url):
+    """The caller's base URL is absolute and ends with a slash; without one its last word would be dropped."""
+    with pytest.raises(UsageError, match="base URL"):
+        list(read_entries(io.BytesIO(b""), name="-", base_url=base_url))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"base_url":"https://own/","files":[{"url":"a"}]}',
+        '{"files":[{"url":"a"}],"base_url":"https://own/"}',
+    ],
+)
+def test_base_url_outweighs_the_document(frozen, text):
+    """What the caller gives counts more than what the document says."""
+    assert frozen(text, base_url=BASE).entry(0).url.reveal() == BASE + "a"

@@ -7,13 +7,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cfetch.app.manifest_check import convert
 from cfetch.base.errors import UsageError
 from cfetch.manifest.writing import TARGETS, list_left_out, survey
 from tests.manifest.frozen import freeze
+from tests.needs import case
 
 SHA = "ab" * 32
 SEGMENT = st.text(alphabet="abcXYZ019-_é名 #%?&[]{}()'\"=,:;+*", min_size=1, max_size=10).filter(
@@ -102,6 +103,7 @@ def facts(plan, holds):
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "csv"])
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_own_formats_hold_everything(kind, document):
     """What a manifest states comes back from each of cfetch's own formats, and nothing is reported lost."""
@@ -122,7 +124,9 @@ def stripped(document):
     return document
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS.map(stripped))
+@pytest.mark.needs_plugins
 def test_aria2_holds_what_it_says(document):
     """URLs, names, mirrors, headers and the hashes that aria2 knows come back from its input file."""
     with frozen_text(json.dumps(document)) as plan:
@@ -131,7 +135,9 @@ def test_aria2_holds_what_it_says(document):
             assert facts(again, TARGETS["aria2"].holds) == facts(plan, TARGETS["aria2"].holds)
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
+@pytest.mark.needs_plugins
 def test_checksum_list_holds_names_and_hashes(document):
     """Names and SHA-256 come back; files without one are left out and counted."""
     with frozen_text(json.dumps(document)) as plan:
@@ -143,6 +149,7 @@ def test_checksum_list_holds_names_and_hashes(document):
         assert bool(lost) == (len(kept) < len(plan))
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_url_list_holds_urls(document):
     """The URLs come back in order."""
@@ -164,6 +171,7 @@ def curl_config(text):
     return [request for request in requests if request]
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS)
 def test_curl_config_holds_urls_names_headers(document):
     """Each request has its own URL, name and headers, and curl is told to take the URL as it stands."""
@@ -255,7 +263,7 @@ def test_own_headers_win_over_the_documents():
 RANGES = "url,path,offset,length\nhttp://h/a.tar,b,512,9\nhttp://h/a.tar,c,0,7\n"
 
 
-@pytest.mark.parametrize("target", ["json", "jsonl", "csv", "curl"])
+@pytest.mark.parametrize("target", ["json", "jsonl", "csv", case("curl")])
 def test_byte_ranges_come_back_from_every_format_that_has_them(target, tmp_path):
     """Also by way of curl's own option."""
     (tmp_path / "m").mkdir()

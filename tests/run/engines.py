@@ -24,7 +24,7 @@ from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.run.frame import Engine, Frame
 from cfetch.show.metrics import MetricsFile
 from tests.engine.drive import entry_of, tree
-from tests.plugins.spark.scene import asked, files_of, served, whole
+from tests.tasks.scene import asked, files_of, served, whole
 
 __all__ = ["EngineContract", "FakeGuard", "Scene"]
 

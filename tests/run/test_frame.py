@@ -1,5 +1,6 @@
 """The frame round an engine: what it asks when, what it commits, and what a run ends with."""
 
+import errno
 import os
 import signal
 import threading
@@ -24,7 +25,9 @@ from cfetch.base.events import (
 from cfetch.base.records import EndRecord
 from cfetch.run.frame import Frame
 from cfetch.run.signals import keep_handlers, listen
-from cfetch.show.metrics import MetricsFile, read_metrics
+from cfetch.show.metrics import MetricsFile
+from cfetch.show.metrics_reading import read_metrics
+from cfetch.storage.lacking import FLUSH_DIRECTORY, note_lack
 from cfetch.straggler.knowledge import NOTHING
 from tests.run.engines import FakeGuard
 from tests.show.records import attempt, record
@@ -264,6 +267,19 @@ def test_a_full_disk_that_cuts_the_metrics_too_is_told(run, monkeypatch):
     summary, _, events = run(FakeEngine(*DONE, act=end))
     notes = [event.note for event in events if isinstance(event, RunNoted)]
     assert (summary.exit_code, notes) == (3, ["the metrics are not whole: cannot write the metrics file"])
+
+
+def test_a_run_tells_once_what_a_file_system_lacks(run):
+    """What it gave up is a note, and no error."""
+
+    def lack():
+        note_lack(FLUSH_DIRECTORY, OSError(errno.EINVAL, "Invalid argument"))
+
+    lack()
+    summary, _, events = run(FakeEngine(*DONE, act=lack))
+    notes = [event.note for event in events if isinstance(event, RunNoted)]
+    assert summary.exit_code == 0
+    assert notes == [f"a file system of this run {FLUSH_DIRECTORY.loss}"]
 
 
 def test_the_last_line_of_the_metrics_knows_how_the_plan_was_settled(run, tmp_path):

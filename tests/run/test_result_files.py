@@ -14,9 +14,9 @@ from cfetch.base.events import RunNoted
 from cfetch.manifest.compressed import import_zstd
 from cfetch.plugins.spark.tables.store import Store
 from cfetch.run import result_files
-from cfetch.run.result_files import rotate_metrics
+from cfetch.run.metrics_rotation import rotate_metrics
 from tests.conditions.runner import call
-from tests.plugins.spark.scene import files_of, served
+from tests.tasks.scene import files_of, served
 
 
 def test_only_the_latest_metrics_stay(tmp_path):

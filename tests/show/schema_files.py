@@ -18,7 +18,7 @@ from cfetch.show.document import Report
 from cfetch.show.metrics import RunHeader
 from cfetch.show.plan_view import Plans, Preview, Scheduled
 from cfetch.show.volume_view import BatchMoves, Volumes, Whereabouts
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 __all__ = ["DOCUMENTS", "FOLDER", "make_schema"]
 

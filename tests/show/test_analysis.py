@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from cfetch.show.analysis import FOR_TERMINAL, analyse
-from cfetch.show.metrics import Run, RunHeader
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Run
 from cfetch.show.saved_time import running_rate_bps
 from tests.show.records import attempt, record
 

@@ -6,7 +6,8 @@ import pytest
 from cfetch.base.records import EventRecord, Summary, Tail
 from cfetch.show.digest import make_digest
 from cfetch.show.ending import BOUNDS, LEARNED, Ending, Limits, find_tail
-from cfetch.show.ending_text import ADVICE, REMEDIES, Setup, explain_tail, find_advice, find_remedy
+from cfetch.show.ending_text import ADVICE, Setup, explain_tail, find_advice
+from cfetch.show.remedies import REMEDIES, find_remedy
 from tests.show.records import MIB, attempt, record
 
 LIMITS = Limits("adaptive", 4, None, None, None)

@@ -15,7 +15,7 @@ from cfetch.plugins.lab.tuning.adaptive_replay import CHECK_WORTH
 from cfetch.plugins.lab.tuning.replay import Setting
 from cfetch.plugins.lab.tuning.runs import read_recorded_runs, replay_runs
 from cfetch.show.analysis import analyse
-from cfetch.show.metrics import decode_document, read_metrics
+from cfetch.show.metrics_reading import decode_document, read_metrics
 from cfetch.show.page.document import Throughput
 from cfetch.show.page.html import render_html
 from cfetch.show.page.runs_page import make_runs_page

@@ -15,8 +15,8 @@ from cfetch.base.events import HostPaused, RunExplained, RunFinished
 from cfetch.base.records import EventRecord, RecordBlock
 from cfetch.manifest.compressed import import_zstd
 from cfetch.show import metrics as module
-from cfetch.show.metrics import (
-    MetricsFile,
+from cfetch.show.metrics import MetricsFile
+from cfetch.show.metrics_reading import (
     Unfinished,
     expand_metrics,
     is_metrics,
@@ -263,7 +263,7 @@ def test_a_file_that_cannot_be_made_is_a_local_fault(tmp_path):
 
 def test_a_line_without_end(tmp_path, monkeypatch):
     """A line longer than any record is refused before it is held."""
-    monkeypatch.setattr("cfetch.show.metrics.MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr("cfetch.show.metrics_reading.MAX_LINE_BYTES", 1000)
     path = tmp_path / "m.jsonl"
     path.write_bytes(b"{" * 5000)
     with pytest.raises(UsageError, match="longer than 1000 bytes"):

@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 from tests.app.command import cfetch
-from tests.plugins.spark.scene import files_of, served
 from tests.show.schema_files import DOCUMENTS, FOLDER, make_schema
+from tests.tasks.scene import files_of, served
 
 FILES = files_of(2)
 

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from cfetch.show.analysis import analyse
 from cfetch.show.format import cells
-from cfetch.show.metrics import Run, RunHeader
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Run
 from cfetch.show.tables import ReportTables, show
 from tests.show.live.replay import HOSTILE, stream
 from tests.show.records import attempt, record

@@ -11,11 +11,12 @@ from cfetch.storage.buckets.object_store import ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.disk import GuardedDisk, InlineDisk
+from cfetch.storage.disk import InlineDisk
+from cfetch.storage.guarded_disk import GuardedDisk
 from cfetch.storage.resume import useful_parts
 from cfetch.storage.volume import Volume
+from cfetch.testing.volume import DiskContract, KeepingVolumeContract, VolumeContract
 from tests.engine.batches.test_placing import Volume as FailingDirectory
-from tests.storage.contract import DiskContract, KeepingVolumeContract, VolumeContract
 from tests.storage.s3_server import Bucket
 
 

@@ -14,7 +14,7 @@ from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import is_hash, is_same
 from cfetch.storage.part import Part
-from cfetch.storage.sources import ATTRIBUTE, SUPERSEDED, Source, _name_of, set_source, source_of
+from cfetch.storage.source_records import ATTRIBUTE, SUPERSEDED, Source, _name_of, set_source, source_of
 from tests.engine.drive import entry_of, tree
 
 DATA = bytes(range(256)) * 8

@@ -12,7 +12,7 @@ import pytest
 from cfetch.base.errors import VolumeFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.disk import MOST_UNWRITTEN_BYTES, GuardedDisk
+from cfetch.storage.guarded_disk import MOST_UNWRITTEN_BYTES, GuardedDisk
 from cfetch.storage.part import Part
 from tests.engine.drive import entry_of
 

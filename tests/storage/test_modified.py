@@ -12,7 +12,7 @@ from cfetch.manifest.entry import Entry, safe_path
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.part_file import parse_http_date
-from cfetch.storage.sources import ATTRIBUTE
+from cfetch.storage.source_records import ATTRIBUTE
 
 ENTRY = Entry(id=0, url=SecretUrl("http://h.test/a"), path=safe_path("a"))
 DATE, DATE_S = "Sun, 06 Nov 1994 08:49:37 GMT", 784111777

@@ -1,6 +1,7 @@
 """What a file system does with names is asked of itself."""
 
 import os
+import unicodedata
 
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.storage import name_folding
@@ -12,7 +13,8 @@ def fold_as_smb(monkeypatch):
     """Let names be looked up as SMB does."""
 
     def find(directory, name):
-        return name.replace("\ufe0f", "").rstrip(". ") in os.listdir(directory)
+        wanted = unicodedata.normalize("NFC", name.replace("\ufe0f", "")).rstrip(". ").lower()
+        return wanted in map(str.lower, os.listdir(directory))
 
     monkeypatch.setattr(name_folding, "_is_there", find)
 
@@ -30,7 +32,9 @@ def test_a_file_system_that_changes_names_is_found_out(tmp_path, monkeypatch):
     """It finds the file under names that it was not given."""
     fold_as_smb(monkeypatch)
     volume = Directory(tmp_path)
-    assert probe_folding(volume) == Folding(". ", ignores=True)
+    before = os.listdir(tmp_path / ".cfetch")
+    assert probe_folding(volume) == Folding(". ", ignores=True, case=True, forms=True)
+    assert os.listdir(tmp_path / ".cfetch") == before
     volume.close()
 
 

@@ -15,7 +15,7 @@ from cfetch.base.errors import Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, Piece
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
-from cfetch.storage.disk import GuardedDisk
+from cfetch.storage.guarded_disk import GuardedDisk
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
 from cfetch.storage.resume import encode_note, read_note, useful_parts

@@ -15,7 +15,7 @@ from cfetch.storage import publisher as module
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.part import INLINE
 from cfetch.storage.publisher import Publisher
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 
 class Volume:
@@ -38,6 +38,8 @@ class Volume:
 
 class Part:
     """A verified part that notes what is done with it."""
+
+    is_joined = False
 
     def __init__(self, name, log, position=10, error=None, *, in_memory=False, full=False):
         self.name, self.log, self.position, self.error = name, log, position, error

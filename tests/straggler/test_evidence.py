@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cfetch.straggler.attempt_limits import Terms
 from cfetch.straggler.evidence import DEPTH, LONG_S, Evidence
-from cfetch.straggler.terms import Terms
 
 TERMS = Terms(limit_s=1.0, limit_s_per_byte=0.01, guard_s=0.5, silent_s=2.0, pace_s=0.01)
 

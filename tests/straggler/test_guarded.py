@@ -10,7 +10,8 @@ from cfetch.base.events import Event, RunNoted
 from cfetch.engine.policies import guard_policy, make_policy
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.base_policy import BasePolicy
-from cfetch.straggler.policy import Check, Flagged, Policy
+from cfetch.straggler.check import Check, Flagged
+from cfetch.straggler.policy import Policy
 from tests.engine.drive import drive
 from tests.engine.fake import Reply
 

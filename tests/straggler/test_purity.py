@@ -19,6 +19,7 @@ ALLOWED = {
     "msgspec",
     "numpy",
     "typing",
+    "cfetch.base.backoff",
     "cfetch.base.config.straggler",
     "cfetch.base.errors",
     "cfetch.straggler",

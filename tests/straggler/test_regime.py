@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.burst import Bursts
-from cfetch.straggler.cold import Cold
-from cfetch.straggler.cures import NO_CURE, Cure, Pace, Reply
+from cfetch.straggler.cold_cache import Cold
+from cfetch.straggler.connection_wear import Wear
+from cfetch.straggler.host_regime import Regime
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge, age_knowledge, is_sound, merge_knowledge
-from cfetch.straggler.regime import Regime
-from cfetch.straggler.wear import Wear
+from cfetch.straggler.ways_to_ask import NO_CURE, Cure, Pace, Reply
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.straggler.fresh import MOST_HOSTS
+from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.rescues import Rescues, luck
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
+from cfetch.straggler.check import Flagged
 from cfetch.straggler.knowledge import NOTHING
-from cfetch.straggler.policy import Flagged
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

@@ -12,14 +12,15 @@ from cfetch.storage.buckets.object_versions import VersionedObjects, _Objects
 from cfetch.timeline import bucket_index as index_room
 from cfetch.timeline.bucket_files import DATA, BucketFiles
 from cfetch.timeline.bucket_index import INDEX
-from cfetch.timeline.clean import clean, tidy_up
+from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Execution, schedule, start
+from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.rollback import remove_frozen
 from cfetch.timeline.states import Action, Entry, Kind, State
 from cfetch.timeline.table import open_table, this_node
+from cfetch.timeline.tidying import tidy_up
 
 
 @pytest.fixture
@@ -324,4 +325,4 @@ def asked_of(bucket, folder, plans):
 
 def test_no_request_for_each_plan(bucket, tmp_path):
     """A list is one object, and so is the archive; a few requests read and change all of it."""
-    assert asked_of(bucket, tmp_path / "few", 2) == asked_of(bucket, tmp_path / "many", 6)
+    assert asked_of(bucket, tmp_path / "few", 1) == asked_of(bucket, tmp_path / "many", 3)

@@ -16,10 +16,11 @@ import time
 import pytest
 
 from cfetch.base.errors import Held, LocalFault, UsageError
-from cfetch.timeline.clean import clean, tidy_up
+from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import finish, schedule_rollback
 from cfetch.timeline.states import Event, Kind
+from cfetch.timeline.tidying import tidy_up
 from tests.timeline.real import MINUTE_S, nobody, start
 
 EXPIRY_S = 180.0

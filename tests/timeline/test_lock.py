@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from cfetch.base.errors import LocalFault
-from cfetch.timeline import clean as sweep
 from cfetch.timeline import lock as room
-from cfetch.timeline.clean import tidy_up
+from cfetch.timeline import tidying as sweep
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.lock import EXPIRY_S, TableLock
 from cfetch.timeline.table import open_table
+from cfetch.timeline.tidying import tidy_up
 from tests.timeline.test_heartbeat import an_owner
 
 

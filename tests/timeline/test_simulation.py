@@ -15,9 +15,9 @@ import pytest
 from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.archive import read_archive
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.clean import ORPHAN_AGE_S
 from cfetch.timeline.states import Event, Kind, State
 from cfetch.timeline.table import Table, find
+from cfetch.timeline.tidying import ORPHAN_AGE_S
 from tests.timeline.world import DELAY_S, FILES, Violation, World, clean_up, execute, whole
 
 LOCK_OPERATIONS = 40  # K8: under the lock, with few instants on the timeline, whatever their plans hold
@@ -130,9 +130,9 @@ def cleaner(instant):
 
 
 CASES: dict[str, tuple[int, dict[str, Any]]] = {
-    "a new plan": (9, {}),
-    "a dead attempt": (24, {"before": died_at_work}),
-    "a removable plan": (12, {"kind": Kind.REMOVABLE}),
+    "a new plan": (14, {}),
+    "a dead attempt": (36, {"before": died_at_work}),
+    "a removable plan": (18, {"kind": Kind.REMOVABLE}),
 }
 ENDS = {"committed 1", "committed 2", "committed 3", "completed before", Held, LocalFault, UsageError, "done"}
 
@@ -154,7 +154,7 @@ def test_nothing_is_published_after_the_commit():
 def test_an_executor_and_a_cleaner_stopped_everywhere(order):
     """RD5, K4: an old removable plan is executed or rolled back; there is no third outcome."""
     first, second = order
-    outcomes, _ = all_stops(first, second, stride=11, kind=Kind.REMOVABLE, before=grows_old)
+    outcomes, _ = all_stops(first, second, stride=17, kind=Kind.REMOVABLE, before=grows_old)
     assert {one for both in outcomes for one in both} <= ENDS
 
 
@@ -195,7 +195,7 @@ def read_timeline(table):
 
 def test_an_archive_has_the_whole_record_of_a_plan_that_is_just_completed():
     """Its owner adds to the record after the rename that completes it; the cleaner is stopped everywhere."""
-    for i, j, k in itertools.product(range(3), range(20), range(1, 24)):
+    for i, j, k in itertools.product(range(3), range(0, 20, 2), range(1, 24)):
         world = World()
         try:
             instant = world.schedule()
@@ -431,7 +431,7 @@ class Chaos:
         is_tidy(world, healthy)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(20))
 def test_chaos(seed):
     """K1 to K9 for two to five nodes with wrong clocks, kills, stops and power cuts."""
     Chaos(seed).run(200)

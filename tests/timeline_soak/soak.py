@@ -90,8 +90,13 @@ class Soak:
         self.children: set[asyncio.subprocess.Process] = set()
         self._folder = folder
         self._dice = random.Random(report.seed)
+        self._end_s = time.monotonic() + report.seconds
         self._codes: Counter[int] = Counter()
         self.origin = Origin(self.served, pace_bps=PACE_BPS, journal=False)
+
+    def is_over(self):
+        """Whether the time is up, and somebody was disturbed: a fast machine may be done before."""
+        return time.monotonic() >= self._end_s and self.report.kills + self.report.stops > 0
 
     def add_manifest(self):
         """Small files with hashes, larger ones with sizes only, and two that take some seconds."""
@@ -132,34 +137,34 @@ class Soak:
             return ("download", self._dice.choice(open_ones), *where, *slow)
         return ("plan", "run", "--all", *where, *slow) if kind == "run" else ("plan", "clean", *where)
 
-    async def executor(self, end_s):
+    async def executor(self):
         """Starts one process after the other, and meddles with each."""
-        while time.monotonic() < end_s:
+        while not self.is_over():
             words = self.words()
             if words[:2] == ("plan", "run") and not (self.to / ".cfetch/timeline").is_dir():
                 continue
             child = await begun(*words)
             self.children.add(child)
             said = asyncio.create_task(child.communicate())
-            await self._meddle(child, said, end_s)
+            await self._meddle(child, said)
             await said
             self.children.discard(child)
             self._ended(words, child.returncode, *(text.decode() for text in said.result()))
 
-    async def _meddle(self, child, said, end_s):
+    async def _meddle(self, child, said):
         while not said.done():
             await asyncio.wait([said], timeout=self._dice.uniform(*UNDISTURBED_S))
             if child.returncode is not None:
                 return
             what = self._dice.choices(["kill", "stop", "nothing"], [30, 45, 25])[0]
-            if time.monotonic() >= end_s:
+            if self.is_over():
                 what = "kill"
             with suppress(ProcessLookupError):  # it has ended meanwhile
                 if what == "stop":
                     child.send_signal(signal.SIGSTOP)
                     self.report.stops += 1
                     await asyncio.sleep(self._dice.uniform(*STOPPED_S))
-                    what = "wake" if time.monotonic() < end_s and self._dice.random() < 0.8 else "kill"
+                    what = "wake" if not self.is_over() and self._dice.random() < 0.8 else "kill"
                 if what == "wake":
                     child.send_signal(signal.SIGCONT)
                     self.report.woken += 1
@@ -234,12 +239,11 @@ async def soak(folder: Path, *, seconds: float, seed: int, executors: int) -> Re
     report = Report(seconds=seconds, seed=seed, executors=executors)
     scene = Soak(folder, report)
     async with scene.origin:
-        end_s = time.monotonic() + seconds
         watch = asyncio.create_task(scene.look())
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(executors):
-                    group.create_task(scene.executor(end_s))
+                    group.create_task(scene.executor())
             await scene.last_run()
         finally:
             watch.cancel()

@@ -6,7 +6,7 @@ from tests.timeline_soak.soak import soak
 
 
 @pytest.mark.parametrize(
-    ("seconds", "seed"), [(6, 1), pytest.param(120, 2, marks=pytest.mark.slow)], ids=["short", "long"]
+    ("seconds", "seed"), [(3, 1), pytest.param(120, 2, marks=pytest.mark.slow)], ids=["short", "long"]
 )
 async def test_executors_that_are_killed_stopped_and_woken(tmp_path, seconds, seed):
     """In the end the tree is whole, every plan is completed once, and nothing of the dead is left."""

@@ -15,7 +15,7 @@ from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, tell_each
 from cfetch.plugins.lab.bench.content import Content, Synthetic, pieces
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 __all__ = ["KIB", "MIB", "PROJECT", "PYTHON", "Found", "Scene", "Volume", "named", "under"]
 

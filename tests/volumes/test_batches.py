@@ -18,10 +18,14 @@ async def served_again(scene, origin, **settings):
 
 
 @pytest.mark.parametrize(
-    ("placement", "durability"),
-    [("finish", "crash"), ("finish", "power"), ("count", "crash"), ("round-robin", "power")],
+    ("names", "placement", "durability"),
+    [
+        (True, "finish", "crash"),
+        (False, "finish", "power"),
+        (False, "count", "crash"),
+        (True, "round-robin", "power"),
+    ],
 )
-@pytest.mark.parametrize("names", [True, False])
 async def test_a_job_its_repetition_and_one_file_more(tmp_path, names, placement, durability):
     """Each batch on one volume with its record; what the metrics and the summary tell of it is so."""
     how = {"placement": placement, "durability": durability}

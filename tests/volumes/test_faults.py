@@ -23,9 +23,7 @@ def whole(scene, below):
     return scene.faults(below), scene.missing(below), scene.debris(below)
 
 
-@pytest.mark.parametrize("durability", ["crash", "power"])
-@pytest.mark.parametrize("names", [True, False])
-@pytest.mark.parametrize("small", [0, 1])
+@pytest.mark.parametrize(("small", "names", "durability"), [(0, True, "power"), (1, False, "crash")])
 async def test_one_volume_is_small(tmp_path, namespaces, small, names, durability):
     """It takes what it can, though no size is stated and so nobody could know."""
     files = named(8, 5, 60 * KIB)

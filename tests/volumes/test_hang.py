@@ -8,7 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.storage.disk import LONGEST_END_S
+from cfetch.storage.guarded_disk import LONGEST_END_S
 from tests.volumes.hold import held
 from tests.volumes.scene import KIB, Scene, named
 

@@ -41,7 +41,7 @@ async def ended_at(scene, moment, number, *more):
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 60))]
+    "seed", [*range(2), *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 60))]
 )
 async def test_killed_at_any_moment(tmp_path, seed):
     """Every batch is wholly on one volume, none on two, and nothing is left over."""
@@ -69,7 +69,7 @@ async def test_interrupted_in_the_middle(tmp_path, moment):
     assert (sum(fetched), fetched[0] > 0) == (sum(content.size_bytes for content in files.values()), True)
 
 
-POINTS = [("renameat", n) for n in (1, 3, 4, 5, 8, 10)] + [("openat", n) for n in (5, 20)]
+POINTS = [("renameat", n) for n in (1, 3, 5, 10)] + [("openat", 5)]
 
 
 @pytest.mark.parametrize("durability", ["crash", pytest.param("power", marks=pytest.mark.slow)])

@@ -11,7 +11,7 @@ from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import share
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 from tests.volumes.scene import Scene, named, under
 from tests.volumes.test_moves import filled, homes, is_well, to, volume
 

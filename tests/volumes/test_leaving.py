@@ -23,8 +23,7 @@ def whole(scene, below):
     return scene.faults(below), scene.missing(below), scene.debris(below)
 
 
-@pytest.mark.parametrize("hashed", [True, False])
-@pytest.mark.parametrize("segments", ["1", "4"])
+@pytest.mark.parametrize(("hashed", "segments"), [(True, "1"), (False, "4")])
 async def test_a_volume_that_is_full(tmp_path, namespaces, hashed, segments):
     """Somebody else fills it when a third of the batch is there; all bytes come from the server once."""
     async with Origin(FILES, pace_bps=4.0 * MIB) as origin:
@@ -109,8 +108,7 @@ def held_bytes(scene):
     return sum(sizes.values())
 
 
-@pytest.mark.parametrize("hashed", [True, False])
-@pytest.mark.parametrize("reads", [1, 4, 7])
+@pytest.mark.parametrize(("reads", "hashed"), [(1, True), (7, False)])
 async def test_killed_while_it_copies(tmp_path, hashed, reads):
     """The next run goes on with what is on either volume, and leaves nothing."""
     async with Origin(FILES, pace_bps=8.0 * MIB) as origin:

@@ -23,7 +23,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 from tests.app.command import cfetch
 from tests.volumes.scene import KIB, MIB, Scene, named, under
 
@@ -370,7 +370,7 @@ def batch_is_whole(scene, batch):
     )
 
 
-@pytest.mark.parametrize("share", [40, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [15, pytest.param(10_000, marks=pytest.mark.slow)])
 async def test_killed_at_any_call(tmp_path, strace, children, share):
     """Kill -9 as a call begins: each batch is whole somewhere; the next drain ends it, and all is well."""
     files = named(2, 2, 2 * KIB)

@@ -8,9 +8,9 @@ import pytest
 
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.storage.batch_record_edits import strike_out
 from cfetch.storage.batch_records import read_records, record_path
-from cfetch.storage.taken_back import strike_out
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 from tests.app.command import cfetch
 from tests.plugins.follow.follow_world import open_world
 

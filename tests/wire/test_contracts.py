@@ -9,9 +9,9 @@ from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.network import Network
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
+from cfetch.testing.transport import BROKEN, REFUSED, SIZE_BYTES, WHOLE, TransportContract
 from cfetch.wire.http import HttpTransport
 from tests.engine.fake import FakeTransport, Reply
-from tests.wire.contract import BROKEN, REFUSED, SIZE_BYTES, WHOLE, TransportContract
 
 BODY = bytes(range(1, 251)) * (SIZE_BYTES // 250)
 HALF = SIZE_BYTES // 2

@@ -11,8 +11,9 @@ from cfetch.base.errors import ConfigError, Expired, Refused, Throttled, Transie
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.wire.document import Prober, fetch_document, make_chunk_fetcher
+from cfetch.wire.fresh_link import Link
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.refresh import Link, StatementRefresher
+from cfetch.wire.refresh import StatementRefresher
 from tests.engine.fake import FakeTransport, Reply
 from tests.wire.raw_server import RawServer, reply
 

@@ -16,7 +16,7 @@ from cfetch.app.verify import open_verification
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Refused, Transient
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network, make_network
 from tests.wire.proxy import Proxy

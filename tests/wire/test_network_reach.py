@@ -72,7 +72,7 @@ async def test_c58_public_only_holds_for_redirects_and_for_names_that_change(mon
         seen.append(address)
         return address == "127.0.0.1"
 
-    monkeypatch.setattr("cfetch.wire.connections.is_public", only_the_first)
+    monkeypatch.setattr("cfetch.wire.targets.is_public", only_the_first)
     async with RawServer(reply(b"", "Location: http://[::1]:1/", status="302 x")) as server:
         with pytest.raises(Refused, match="not public"):
             await ask(

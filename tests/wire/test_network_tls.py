@@ -57,7 +57,7 @@ def self_signed(tmp_path):
 
 
 async def test_c62_tls_older_than_1_2_is_not_spoken(authority):
-    """With a CA file and without; such a server may be replaced one day, so it is asked again."""
+    """With a CA file and without; another try would change nothing, and OpenSSL's reason is told."""
     for settings in ({"ca_file": authority.file}, {}):
         context = serving(authority, "127.0.0.1")
         context.set_ciphers("DEFAULT:@SECLEVEL=0")
@@ -65,7 +65,8 @@ async def test_c62_tls_older_than_1_2_is_not_spoken(authority):
             warnings.simplefilter("ignore", DeprecationWarning)  # that is why
             context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
         async with RawServer(reply(b"x"), ssl=context) as server:
-            with pytest.raises(Transient, match=r"the TLS handshake failed|Connection reset by peer"):
+            words = r"handshake failed: .*(protocol|version).*renew it|Connection reset by peer"
+            with pytest.raises((Refused, Transient), match=words):  # a reset may be faster than the alert
                 await ask(server.url, **settings)
             assert server.heads == []
 
@@ -97,7 +98,7 @@ async def test_c62_a_body_with_a_length_that_is_cut_within_tls_is_tried_again(au
 
 
 async def test_c62_a_body_without_length_is_never_whole_by_its_end_alone(authority, tmp_path, monkeypatch):
-    """Cut without close_notify it looks like its end, so without size and hash it is refused."""
+    """Cut without close_notify it looks like its end, so without size and hash it is taken for cut."""
     network = make_network(Settings(ca_file=authority.file).network, {})
     monkeypatch.setattr(
         "tests.engine.test_pool_wire.HttpTransport", lambda **how: HttpTransport(**how, network=network)
@@ -107,9 +108,8 @@ async def test_c62_a_body_without_length_is_never_whole_by_its_end_alone(authori
         blind = Entry(id=1, path=safe_path("blind"), url=SecretUrl(server.url))
         records, _ = await fetched(tmp_path, [known, blind], max_attempts=2)
     assert {path: record.status for path, record in records.items()} == {"known": "failed", "blind": "failed"}
-    assert "states no length" in records["blind"].error
-    assert len(records["blind"].attempts) == 1
-    assert len(records["known"].attempts) == 2
+    assert "cut" in records["blind"].error
+    assert {path: len(record.attempts) for path, record in records.items()} == {"known": 2, "blind": 2}
     assert not (tmp_path / "blind").exists()
 
 

@@ -182,8 +182,8 @@ def readings(kinds, seconds, **limits):
     return got
 
 
-@pytest.mark.parametrize("rate_bps", [KIB, 10 * KIB, 1_000_000, 100 * MIB, 2 << 30])
-@pytest.mark.parametrize("connections", [1, 16, 100])
+@pytest.mark.parametrize("rate_bps", [KIB, 1_000_000, 2 << 30])
+@pytest.mark.parametrize("connections", [1, 100])
 def test_the_average_holds(rate_bps, connections):
     """Within 5 % over four seconds, however many connections there are; less a turn that is under way."""
     total = sum(readings([("h", 1 << 30)] * connections, 4.0, total_bps=rate_bps))

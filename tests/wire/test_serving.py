@@ -16,9 +16,9 @@ from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretText
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.source import Page
+from cfetch.testing.feed import listed
 from cfetch.wire import serving
 from cfetch.wire.serving import Access, FaultLines, Limits, count_connections, serve_app
-from tests.plugins.follow.contract import listed
 from tests.plugins.follow.server.test_process import Server, write
 
 ANYONE = Access()
@@ -42,7 +42,7 @@ async def connect(url, data):
 
 
 @pytest.mark.parametrize(
-    "data", [HALF, b"", b"POST /split HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"]
+    "data", [HALF, b"POST /split HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"]
 )
 async def test_a_follower_is_answered_beside_300_unfinished_requests(tmp_path, data):
     """More connections than descriptors say half of a request: a follower reads its page still."""

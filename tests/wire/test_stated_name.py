@@ -3,7 +3,11 @@
 import pytest
 from multidict import CIMultiDict
 
-from cfetch.wire.stated_name import read_stated_name
+from cfetch.base.clock import VirtualClock, run_virtual
+from cfetch.base.secret import SecretUrl
+from cfetch.manifest.names import choose_path
+from cfetch.wire.stated_name import ask_name, read_stated_name
+from tests.engine.fake import FakeTransport, Reply
 
 
 @pytest.mark.parametrize(
@@ -22,13 +26,58 @@ from cfetch.wire.stated_name import read_stated_name
         ('attachment; filename="dir/"', None),
         ("attachment", None),
         ("form data; name=x", None),
+        ("attachment; filename=annual report (1)[2], a.pdf", "annual report (1)[2], a.pdf"),
+        ('attachment; filename="x.pdf"; filename="y.pdf"', "x.pdf"),
+        ("attachment; filename=bericht-ä.pdf", "bericht-ä.pdf"),
+        ("filename=x.pdf", "x.pdf"),
+        ("attachment; filename = x.pdf ;", "x.pdf"),
+        ("attachment; filename='x.pdf'", "x.pdf"),
+        ('attachment; filename="x.pdf', "x.pdf"),
+        ("attachment filename=x.pdf", None),
+        ('attachment; filename=""', None),
+        ("attachment; filename=a/b.pdf", "b.pdf"),
+        ("attachment; filename*=UTF-8''John's%20Resume(1).pdf; filename=y", "John's Resume(1).pdf"),
+        ("attachment; filename*=utf-8''naïve.pdf", "naïve.pdf"),
+        ("attachment; filename*=UTF-8''%FF.bin; filename=plain.bin", "plain.bin"),
+        (
+            "attachment; filename*0*=UTF-8''%E2%82%AC; filename*1=\" rates\"; filename*2*=%2Etxt",
+            "€ rates.txt",
+        ),
+        ('inline; filename="=?UTF-8?B?5Lit5paHLnR4dA==?="', "中文.txt"),
+        ('inline; filename="=?nothing?B?5Lit?="', "=?nothing?B?5Lit?="),
     ],
 )
 def test_the_name_that_a_server_states(header, name):
-    """The extended form wins, directories are dropped, and what is not valid is not stated."""
+    """Sloppy headers are read as curl -J and wget read them; directories are dropped."""
     assert read_stated_name(CIMultiDict({"content-disposition": header})) == name
 
 
 def test_no_header_states_no_name():
     """Then the URL names the file."""
     assert read_stated_name(CIMultiDict()) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [("http://cdn.test/x/a%20b.zip?k=1", "a b.zip"), ("http://h.test/", None)]
+)
+def test_the_name_in_the_url_after_redirects(place, name):
+    """``--name-by final-url``: links of portals name nothing, and their targets do."""
+    transport = FakeTransport({"get": Reply(b"x", place=place)})
+
+    async def ask():
+        return await ask_name(
+            SecretUrl("http://h.test/get"), {}, transport=transport, clock=VirtualClock(), jitter=float,
+            by_final_url=True,
+        )  # fmt: skip
+
+    assert run_virtual(ask()) == name
+
+
+@pytest.mark.parametrize(("url", "path"), [
+    ("http://h.test/uc?id=3&export=download", "uc?id=3&export=download"), ("http://h.test/a.zip", "a.zip"),
+    ("http://h.test/a?x=/b&X-Amz-Algorithm=A&X-Amz-Credential=B&X-Amz-Date=C&X-Amz-Signature=D", "a?x=%2Fb"),
+    ("s3://bucket/d/k?1", "k?1"),
+])  # fmt: skip
+def test_a_name_that_keeps_the_query(url, path):
+    """``--name-by url-query``: as wget names files; a signature is no part of it."""
+    assert choose_path(url, 0, "url-query") == path

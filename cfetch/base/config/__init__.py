@@ -3,7 +3,7 @@
     option_table.py every option: type, default, range, help and why
     settings.py     ``Settings``, the checked values; the values that other rooms get of them
     kinds.py        the kinds of values: how the text is read, the range, how the value is shown
-    units.py        sizes, rates and durations as people write them
+    units.py        sizes, rates and durations as people write them; ``addresses.py``: those of hosts
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     python_words.py     flags in help and errors as keywords of Python
     settings_page.py    writes docs/settings.md

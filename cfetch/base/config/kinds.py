@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from cfetch.base.config.units import duration_text, parse_duration, parse_rate, size_text
+from cfetch.base.config.units import duration_text, parse_duration, parse_rate, parse_size, size_text
+from cfetch.base.schemes import OBJECT_STORES, WEB, WEB_PATTERN, scheme_of
 
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
-_OBJECT_STORE = r"(s3|gs|az)://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
+_OBJECT_STORE = rf"({'|'.join(OBJECT_STORES)})://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -37,6 +38,7 @@ class Kind:
     find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
+    takes_text: bool = False  # a list of one value may be the value itself
     secret: bool = False
 
     @property
@@ -89,7 +91,7 @@ class Kind:
         for words in value if isinstance(value, tuple) else (value,):
             if isinstance(words, str) and not words.isascii():
                 _refuse_broken_text(words)
-        if self.item is not None and value is not None:
+        if self.item is not None and value is not None and not (self.takes_text and isinstance(value, str)):
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
             for item in value:
@@ -228,6 +230,11 @@ def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
 
 
+def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:
+    """Bytes, written like 500K, 10M or 2G."""
+    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
+
+
 def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
     """Requests a second, written like 5/s, 30/m or 100/h."""
 
@@ -284,6 +291,16 @@ def _refuse_broken_text(words: str) -> None:
 def text(metavar: str, help_: str, why: str = "") -> Kind:
     """Any text, such as a path."""
     return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+
+
+def columns(help_: str, why: str = "") -> Kind:
+    """A column's name, or several; in one text, such as an environment variable, it is one name."""
+    return Kind(metavar="NAME", read=str, show=str, item=_check_column, takes_text=True, help=help_, why=why)
+
+
+def _check_column(name: str) -> None:
+    if not name:
+        raise ValueError("must be the name of a column")
 
 
 def destinations(help_: str, why: str = "") -> Kind:
@@ -347,9 +364,34 @@ def _check_host(text: str) -> None:
         raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
 
 
+def addresses(help_: str, why: str = "") -> Kind:
+    """Addresses of hosts, as ``HOST:PORT:ADDRESS``. In one text, commas separate them."""
+    return Kind(
+        metavar="HOST:PORT:ADDR", read=_split, show=",".join, item=_check_address, help=help_, why=why
+    )
+
+
+def _check_address(text: str) -> None:
+    from cfetch.base.config.addresses import split_address  # few runs name addresses
+
+    split_address(text)
+
+
 def is_object_store(destination: str) -> bool:
     """Whether a destination is a URL and not a directory."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", destination) is not None
+    return scheme_of(destination) != ""
+
+
+def plugin_names(metavar: str, help_: str, *, find_known: Callable[[], tuple[str, ...]]) -> Kind:
+    """Names of plug-ins of other distributions. In one text, commas separate them."""
+
+    def check(name: str) -> None:
+        known = find_known()
+        if name not in known:
+            words = f"one of {', '.join(known)}" if known else "installed; no package here has one"
+            raise ValueError(f"must be {words}")
+
+    return Kind(metavar=metavar, read=_split, show=",".join, item=check, help=help_)
 
 
 def _split(raw: str) -> tuple[str, ...]:
@@ -388,7 +430,7 @@ def origin(help_: str, why: str = "") -> Kind:
 
 
 def _read_origin(raw: str) -> str:
-    if not re.fullmatch(r"(https?://)?[A-Za-z0-9.-]+(:\d{1,5})?/?", raw.strip(), re.ASCII):
+    if not re.fullmatch(rf"({WEB_PATTERN}://)?[A-Za-z0-9.-]+(:\d{{1,5}})?/?", raw.strip(), re.ASCII):
         raise ValueError("must be a host or https://host, without user, path or query")
     return raw.strip()
 
@@ -407,7 +449,7 @@ def read_proxy(raw: str) -> str:
     except ValueError:
         parts, port_is_fine = urlsplit(""), False
     plain = stripped.isascii() and stripped.isprintable() and " " not in stripped
-    if not plain or not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
+    if not plain or not port_is_fine or parts.scheme not in WEB or not parts.hostname:
         raise ValueError("must be a URL like http://proxy.example.org:3128; SOCKS proxies are not supported")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("must be a proxy's URL, without path, query or fragment")

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from cfetch.base.config.kinds import (
+    addresses,
     byte_rate,
+    byte_size,
     choice,
+    columns,
     command,
     count,
     count_or_auto,
@@ -22,6 +25,7 @@ from cfetch.base.config.kinds import (
     hosts,
     origin,
     patterns,
+    plugin_names,
     proxy_url,
     ratio,
     request_rate,
@@ -39,9 +43,21 @@ PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
 
 
 def _name_installed_policies() -> tuple[str, ...]:
-    from cfetch.base.registry import list_names  # it reads the names of all installed packages
+    from cfetch.base.registry import list_foreign_names  # it reads the names of all installed packages
 
-    return tuple(list_names("policies"))
+    return list_foreign_names("policies")
+
+
+def _name_installed_engines() -> tuple[str, ...]:
+    from cfetch.base.registry import list_foreign_names  # as above
+
+    return list_foreign_names("engines")
+
+
+def _name_installed_listeners() -> tuple[str, ...]:
+    from cfetch.base.registry import list_foreign_names  # as above
+
+    return list_foreign_names("listeners")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +93,22 @@ class OptionTable:
         str | None,
         text("FORMAT", "Read the manifest as this format, such as csv or urls (default: by its content)."),
     ] = None
+    query: Annotated[
+        str | None,
+        text(
+            "EXPR", "Make the rows of any JSON by this JMESPath, such as 'images[].{url: link, size: bytes}'."
+        ),
+    ] = None
     url_column: Annotated[
-        str | None, text("NAME", "The column of a table that holds the URLs (default: found by its name).")
+        str | tuple[str, ...] | None,
+        columns(
+            "The column of a table that holds the URLs (default: found by its name); repeat it if each row "
+            "has several."
+        ),
+    ] = None
+    url_template: Annotated[
+        str | None,
+        text("URL", "Make the URL of each row of a table, as 'https://h.example/{id}' of its column id."),
     ] = None
     path_column: Annotated[
         str | None, text("NAME", "The column that holds the files' paths; none if no column does.")
@@ -98,8 +128,9 @@ class OptionTable:
         choice(
             NAMES,
             "How a file is named whose path the manifest does not state: by the last segment of its URL, by "
-            "the URL's whole path (url-path), by the number of its row, by the hash of its URL, or by what "
-            "its server says (header), which costs a request.",
+            "the URL's whole path (url-path), by the segment and its query (url-query), by the number of its "
+            "row, by the hash of its URL, or by what its server says (header) or redirects to (final-url), "
+            "which costs a request.",
             "docs/manifests.md has an example of each",
         ),
     ] = "last"
@@ -204,7 +235,10 @@ class OptionTable:
     engine: Annotated[
         str,
         choice(
-            ("local", "spark"), "Where it runs: in this process, or as a job on Spark.", "see docs/spark.md"
+            ("local", "spark"),
+            "Where it runs: in this process, or as a job on Spark.",
+            "see docs/spark.md",
+            find_more=_name_installed_engines,
         ),
     ] = "local"
     spark_master: Annotated[
@@ -336,6 +370,15 @@ class OptionTable:
             0.05, 3600, "Give up a try after so long without a byte.", "as the AWS CRT and curl's usual 30 s"
         ),
     ] = 30.0
+    first_byte_timeout: Annotated[
+        float | None,
+        duration(
+            0.05,
+            86_400,
+            "How long a server may make a file before its first byte; twice as long in each further try "
+            "(default: twice --stall-timeout).",
+        ),
+    ] = None
     connect_timeout: Annotated[
         float, duration(0.05, 600, "Give up connecting after this long.", "a SYN is repeated at 1, 3 and 7 s")
     ] = 10.0
@@ -388,6 +431,13 @@ class OptionTable:
     user_agent: Annotated[
         str | None, header_value("TEXT", "Send this as User-Agent (default: cfetch and its version).")
     ] = None
+    resolve: Annotated[
+        tuple[str, ...] | None,
+        addresses(
+            "Connect to this address for this host and port, as curl does; repeat it for more. For servers "
+            "that are tried before their names change."
+        ),
+    ] = None
     ca_file: Annotated[str | None, text("FILE", "PEM file of the CAs to trust, instead of the system's.")] = (
         None
     )
@@ -401,6 +451,40 @@ class OptionTable:
         bool,
         flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
     ] = False
+    max_file_size: Annotated[
+        int | None,
+        byte_size(
+            1,
+            1 << 50,
+            "Refuse a file that is larger: before its request if the size is stated, else at the first byte "
+            "too many (default: no limit).",
+        ),
+    ] = None
+    doubtful: Annotated[
+        str,
+        choice(
+            ("note", "accept", "fail"),
+            "A file of no stated size or hash that may be an error sent as 200 (one page among a host's "
+            "other files, text in the place of an archive): note it, accept it (pages too), or fail it.",
+            "a note costs nothing, and nobody can be sure",
+        ),
+    ] = "note"
+    accept_unframed: Annotated[
+        bool,
+        flag(
+            "Take files of no stated size or hash whose replies have no length and end with the connection: "
+            "if one is cut, nobody sees it."
+        ),
+    ] = False
+    encoded: Annotated[
+        str,
+        choice(
+            ("keep", "decode", "refuse"),
+            "A reply with a Content-Encoding that neither size, hash nor name explains: keep its bytes as "
+            "they come, decode them, or refuse it.",
+            "curl, wget and aria2 keep them; a note tells it",
+        ),
+    ] = "keep"
     public_only: Annotated[
         bool, flag("Refuse addresses that are not public, also behind names and redirects.")
     ] = False
@@ -476,6 +560,15 @@ class OptionTable:
     ] = True
 
     # How a run is watched, and its output.
+    listener: Annotated[
+        tuple[str, ...] | None,
+        plugin_names(
+            "NAME",
+            "Tell the events of the run to a listener of an installed package; repeat it for several. None "
+            "gets events only by being installed.",
+            find_known=_name_installed_listeners,
+        ),
+    ] = None
     serve: Annotated[
         str | None,
         text(

@@ -7,7 +7,8 @@ import msgspec
 
 from cfetch.base.config.path_filter import PathFilter
 
-NAMES = ("last", "url-path", "row", "hash", "header")
+NAMES = ("last", "url-path", "url-query", "row", "hash", "header", "final-url")
+ASKING = ("header", "final-url")  # those that ask a server
 """The ways to name a file if the manifest does not state its path: see ``manifest/names.py``."""
 
 BAD_ROWS = ("fail", "skip")
@@ -16,12 +17,17 @@ BAD_ROWS = ("fail", "skip")
 class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The columns of a table, the way to name files, and whether a faulty row ends everything.
 
+    Each row has a file for each of ``more_url_columns`` too; ``url_template`` makes URLs of other columns.
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
-    ``keep_columns`` are for the metrics. ``paths``: which entries are taken.
+    ``keep_columns`` are for the metrics. ``query`` is an expression of JMESPath that makes rows of any JSON.
+    ``paths``: which entries are taken.
     """
 
     from_format: str | None = None
+    query: str | None = None
     url_column: str | None = None
+    more_url_columns: tuple[str, ...] = ()
+    url_template: str | None = None
     path_column: str | None = None
     size_column: str | None = None
     hash_column: str | None = None
@@ -33,8 +39,8 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names_columns(self) -> bool:
         """Whether the user has named a column."""
-        named = (self.url_column, self.path_column, self.size_column, self.hash_column, self.keep_columns)
-        return any(named)
+        named = (self.url_column, self.url_template, self.path_column, self.size_column, self.hash_column)
+        return any(named) or bool(self.keep_columns)
 
 
 STANDARD = ReadingOptions()

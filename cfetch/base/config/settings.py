@@ -13,7 +13,7 @@ from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.python_words import put_into_python
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
-from cfetch.base.config.wire import NetworkOptions, RateLimits
+from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
 from cfetch.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ class Settings(OptionTable):
         ) -> None: ...
 
     def __post_init__(self) -> None:
+        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
+            object.__setattr__(self, "url_column", self.url_column[0])
         for name, kind in KINDS.items():
             try:
                 given = getattr(self, name)
@@ -217,7 +219,10 @@ class Settings(OptionTable):
         """How the manifest is read."""
         return ReadingOptions(
             from_format=self.from_format,
-            url_column=self.url_column,
+            query=self.query,
+            url_column=self.url_column if isinstance(self.url_column, str | None) else self.url_column[0],
+            more_url_columns=self.url_column[1:] if isinstance(self.url_column, tuple) else (),
+            url_template=self.url_template,
             path_column=self.path_column,
             size_column=self.size_column,
             hash_column=self.hash_column,
@@ -231,6 +236,21 @@ class Settings(OptionTable):
     def paths(self) -> PathFilter:
         """Which paths of a list are taken."""
         return PathFilter(self.include or (), self.exclude or ())
+
+    @property
+    def first_byte_s(self) -> float:
+        """How long the first try of a file waits for its first byte."""
+        return 2 * self.stall_timeout if self.first_byte_timeout is None else self.first_byte_timeout
+
+    @property
+    def replies(self) -> ReplyOptions:
+        """What is done with odd replies."""
+        return ReplyOptions(
+            encoded=self.encoded,
+            accept_unframed=self.accept_unframed,
+            doubtful=self.doubtful,
+            max_bytes=self.max_file_size,
+        )
 
     @property
     def network(self) -> NetworkOptions:
@@ -248,6 +268,7 @@ class Settings(OptionTable):
             bearer_env=self.bearer_env,
             user_agent=self.user_agent,
             cookies=self.cookies,
+            resolve=self.resolve or (),
             rates=self.rates,
         )
 

@@ -25,6 +25,23 @@ class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
 NO_LIMITS = RateLimits()
 
 
+class ReplyOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What to do with replies that are odd, where nothing proves their bytes.
+
+    ``encoded``: a body that came in a coding is kept as it is, decoded, or refused. ``accept_unframed``: a
+    body that only the end of its connection ends is taken. ``doubtful``: what may be an error in the place of
+    a file is noted, accepted without a word, or refused. ``max_bytes``: of a file.
+    """
+
+    encoded: str = "keep"
+    accept_unframed: bool = False
+    doubtful: str = "note"
+    max_bytes: int | None = None
+
+
+CAREFUL = ReplyOptions()
+
+
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
@@ -45,6 +62,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     bearer_env: str | None = None
     user_agent: str | None = None
     cookies: str | None = None
+    resolve: tuple[str, ...] = ()
     rates: RateLimits = NO_LIMITS
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Batches on several volumes: where they are staged, when they are committed, and what a failed volume means.
 
-``engine/placement/`` decides, and this room carries its decisions out. A batch is published on one volume as
-a whole, or goes to another one, which begins with copies of its parts.
+``engine/placement/`` decides, and this room carries its decisions out. A batch is published on one volume
+as a whole, or goes to another one, which begins with copies of its parts.
 
     batched.py         the answers to the pool: the ``Commitment`` to batches
     arrivals.py        entries cut into batches, in the order in which they arrive

@@ -5,12 +5,14 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
 from cfetch.engine.batches.staging import Batch, BatchSize
 from cfetch.engine.placement.batches import cut
 from cfetch.manifest.entries import Entries
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import Holding, Volume, batch_id
+from cfetch.storage.volume import Volume
+from cfetch.storage.volume_values import Holding, batch_id
 
 LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold nothing of the batches
 MOST_AHEAD = 16  # batches that are looked for at once, once the volumes have shown that they answer soon
@@ -96,7 +98,7 @@ class Arrivals:
         answers = await self._inspect(looks, failed)
         have_all_answered = None not in answers
         is_soon = have_all_answered and clock() - since_s < SOON_S
-        self._looks = min(2 * self._looks, MOST_AHEAD) if is_soon else 1
+        self._looks = double(self._looks, MOST_AHEAD) if is_soon else 1
         for position, batch in enumerate(batches if have_all_answered else batches[:1]):
             self._note(batch, [Holding() if held is None else held[position] for held in answers])
             self._count_missing(batch, looks[position][1])

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import VolumeView
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.rounds import Rounds
@@ -19,19 +20,19 @@ from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.cancellation import was_the_move
-from cfetch.engine.flights import Flights
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.ledger import Ledger
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.placer import Placer
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
-from cfetch.storage.volume import Standing, Volume
+from cfetch.storage.volume import Volume
+from cfetch.storage.volume_values import Standing
 
 
 class Batched:
@@ -254,5 +255,5 @@ class Batched:
 
 
 def _staging(transfer: Transfer) -> Staging:
-    assert transfer.staging is not None
+    assert isinstance(transfer.staging, Staging)
     return transfer.staging

@@ -8,15 +8,15 @@ Files of a batch that was cut by size do not wait for those that failed.
 from collections.abc import Sequence
 from functools import partial
 
-from cfetch.base.errors import Blocked, CfetchError, HeldBack, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, CfetchError, HeldBack, LocalFault, Unstorable, VolumeFault
 from cfetch.base.records import Status
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_batch_committed
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.placement.placer import Placer
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 from cfetch.storage.volume import Part, Volume
 
@@ -140,7 +140,7 @@ class Completion:
             self._emit(make_batch_committed(self._clock.now(), staging, volume.name))
             self._watch.note_committed(staging)
         self._close(staging)
-        if error is not None and not isinstance(error, Blocked):
+        if error is not None and not isinstance(error, Blocked | Unstorable):
             self._switch.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
 
     def _end_record(self, staging: Staging, error: CfetchError | None) -> None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, VolumeFault
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.flights import Flights
 from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.engine.placement.placer import Placer
 from cfetch.storage.volume import Volume

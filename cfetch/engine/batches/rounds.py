@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.completion import Completion
 from cfetch.engine.batches.staging import Batch, Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import explain_placement, make_batch_placed, make_unplaced_fault
 from cfetch.engine.batches.volume_watch import VolumeWatch
-from cfetch.engine.flights import Flights
 from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import NO_ROOM
-from cfetch.engine.placement.ledger import Placed
 from cfetch.engine.placement.placer import Placer, Unplaceable
-from cfetch.engine.placement.places import Shares
+from cfetch.engine.placement.volume_slots import Shares
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.engine.transfer import Transfer
 
 TICK_S = 0.5  # between rounds in which nothing has happened

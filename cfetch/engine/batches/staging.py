@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cfetch.base.errors import Blocked
+from cfetch.base.errors import Blocked, Unstorable
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
-from cfetch.storage.volume import BatchRecord
+from cfetch.storage.volume_values import BatchRecord
 
 
 class BatchSize(NamedTuple):
@@ -64,7 +64,7 @@ class Batch:
         self.joined_bytes = 0
         self.standing: dict[int, int] = {}
         self.copies: dict[int, list[int]] = {}
-        self.blocked: list[dict[int, Blocked]] = []
+        self.blocked: list[dict[int, Blocked | Unstorable]] = []
         self.recorded: set[int] = set()
         self.in_place: dict[int, Entry] = {}
         self.failed: set[int] = set()
@@ -105,6 +105,11 @@ class Staging:
         self.staged: list[Transfer] = []  # whole and verified
         self.skipped: list[Transfer] = []  # of a named batch: in place here before
         self.is_over = False
+
+    @property
+    def shown(self) -> str:
+        """The name of the batch in messages."""
+        return self.batch.shown
 
     @property
     def staged_bytes(self) -> int:

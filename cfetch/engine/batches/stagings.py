@@ -3,11 +3,12 @@
 A staging begins when its batch gets a volume, and ends when the batch is committed or goes to another volume.
 In the second case the entries begin anew: the transfers are dropped, and their attempts are kept for the
 entries' records, with the outcome ``moved``. The old volume keeps the parts, unless it cannot be read or the
-batch needs their room, and the new volume begins with copies of them (``storage/loans.py``).
+batch needs their room, and the new volume begins with copies of them (``storage/lent_parts.py``).
 """
 
 import asyncio
 from contextlib import suppress
+from typing import cast
 
 import msgspec
 
@@ -15,7 +16,7 @@ from cfetch.base.errors import CfetchError
 from cfetch.base.records import AttemptRecord, Status
 from cfetch.engine.batches.arrivals import BatchQueues
 from cfetch.engine.batches.staging import Batch, Staging
-from cfetch.engine.ledger import Ledger
+from cfetch.engine.entry_records import Ledger
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
@@ -92,7 +93,7 @@ class Stagings:
 
         ``whole``: the part is verified.
         """
-        staging = transfer.staging
+        staging = cast("Staging | None", transfer.staging)  # only this room makes any
         loans = None if staging is None else self._volumes[staging.volume_index].loans
         if staging is None or loans is None or staging.batch.number not in self.batches:
             transfer.part.discard()
@@ -185,8 +186,7 @@ class Stagings:
 
     def _volume_of(self, transfer: Transfer) -> Volume:
         """The volume that holds the entry, or was to hold it."""
-        staging = transfer.staging
-        assert staging is not None
+        staging = cast("Staging", transfer.staging)  # the transfer of a batch always has one
         batch, index = staging.batch, transfer.index
         return self._volumes[
             batch.standing.get(index, staging.volume_index)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from cfetch.base.errors import VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
 from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import Mode, explain
-from cfetch.engine.placement.ledger import Placed
 from cfetch.engine.placement.placer import View
 
 

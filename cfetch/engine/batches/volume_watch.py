@@ -8,14 +8,14 @@ fails.
 from cfetch.base.breaker import Position
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import BreakerClosed, VolumeView
+from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.staging import Staging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_left_behind, make_volume_paused, make_volume_view
-from cfetch.engine.flights import Flights
 from cfetch.engine.placement.placer import Placer
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.surroundings import Surroundings
 from cfetch.storage.volume import Volume
 
 

@@ -7,11 +7,11 @@ Read in this order::
 
     batches.py    cuts entries into batches: the manifest's own, or by a share of the bytes
     chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
-    ledger.py     the books: each batch, each volume's load, which volume may take which batch
+    books.py     the books: each batch, each volume's load, which volume may take which batch
     deadlines.py  when a batch without a volume is given up
     placer.py     all batches of a run over time: waiting, queued, started; one breaker for each volume
     relocation.py    which committed batch moves, when volumes are emptied or made level
-    places.py     how many downloads write to each volume at a time
+    volume_slots.py     how many downloads write to each volume at a time
 
 ``engine/batches/`` drives it in rounds::
 

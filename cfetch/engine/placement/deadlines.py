@@ -7,7 +7,7 @@ after the other. So they share the time since when nothing could be stored, whic
 from collections.abc import Sequence
 from math import inf
 
-from cfetch.engine.placement.ledger import BatchState, VolumeBooks
+from cfetch.engine.placement.books import BatchState, VolumeBooks
 
 
 class Deadlines:

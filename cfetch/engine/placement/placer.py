@@ -19,9 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.base.breaker import CLOSED, LONGEST_PAUSE_S, Position
-from cfetch.engine.placement.chooser import Mode, VolumeState, choose
-from cfetch.engine.placement.deadlines import Deadlines
-from cfetch.engine.placement.ledger import (
+from cfetch.engine.placement.books import (
     BatchState,
     Placed,
     VolumeBooks,
@@ -31,6 +29,8 @@ from cfetch.engine.placement.ledger import (
     find_stealable,
     lacks_only_room,
 )
+from cfetch.engine.placement.chooser import Mode, VolumeState, choose
+from cfetch.engine.placement.deadlines import Deadlines
 
 LEAST_PROBES = 5  # of a volume within the deadline: one that recovers late in it must be tried
 EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two

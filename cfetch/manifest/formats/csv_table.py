@@ -11,11 +11,13 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 
+from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, decode_text, read_digits
+from cfetch.manifest.strict_json import decode_text, read_digits
+from cfetch.manifest.url_template import UrlTemplate
 
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
 MOST_PLAIN_DIGITS = 16
@@ -24,18 +26,23 @@ _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for ex
 _WHOLE = re.compile(r" *([0-9]{1,15})\.0+ *\Z")  # so pandas writes whole numbers in a column with gaps
 _SEPARATOR = re.compile(r"sep=([,\t;|])\Z")  # so spreadsheets write the separator in a line before the table
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
-_URL = re.compile(r"(?:https?|s3|gs|az|hf)://[!-~]", re.IGNORECASE)
+_URL = re.compile(rf"{FILES_PATTERN}://[!-~]", re.IGNORECASE)
 
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; a row with too many or too few cells is a fault."""
-    columns = document.make_columns()
     first_line = next(source.lines(Faults()), (1, ""))[1]
     stated = _SEPARATOR.match(first_line)
     delimiter = stated[1] if stated else _choose_delimiter(first_line, document)
     rows = _records(source, faults, delimiter)
     if stated:
         next(rows)
+    yield from read_records(rows, document, faults)
+
+
+def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faults: Faults) -> Iterator[Row]:
+    """Yield the rows of a table, of which each record has its line and its cells."""
+    columns = document.make_columns()
     line, names = next(rows, (1, []))
     if not names:
         return
@@ -49,40 +56,74 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
         else:
             keys = _list_keys(names, columns)
     except ColumnError as error:
-        faults.add(line, str(error))
+        linked = _find_linked(names, next(rows, (0, []))[1])
+        more = f"; links stand in {', '.join(map(quoted_key, linked))}" if linked else ""
+        faults.add(line, f"{error}{more}")
         return
     document.notes.extend(columns.notes())
-    converted = _CONVERTED.intersection(keys)
-    swallowing = 0
+    table = _Table(document, columns, keys)
     if numbered is not None:
-        yield Row(
-            line, {key: _value(key, cell) for key, cell in zip(keys, names, strict=True) if key and cell}
-        )
+        yield from table.make_rows(line, names)
     for line, cells in rows:
-        swallowing += "\n" in "".join(cells) and any("\n" in cell and "://" in cell for cell in cells)
-        if len(cells) != len(keys):
+        if cells == names:
+            table.repeated += 1
+        elif len(cells) != len(keys):
             faults.add(
                 line, f"cells of this row: {len(cells)}, columns that the first row names: {len(keys)}"
             )
         else:
-            given = zip(keys, cells, strict=True)
-            fields: dict[str, object] = {key: cell for key, cell in given if key and cell}
-            for key in converted & fields.keys():
-                fields[key] = _value(key, str(fields[key]))
-            yield Row(line, fields)
-    if swallowing:
-        document.notes.append(
-            f"rows with a line break and a URL in one cell: {swallowing}; is there a quote too many?"
-        )
+            yield from table.make_rows(line, cells)
+    table.note_oddities()
+
+
+def _find_linked(names: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """The names of the columns whose cells are links."""
+    return [name for name, cell in zip(names, cells, strict=False) if _URL.match(cell.strip())]
+
+
+class _Table:
+    """Makes rows of cells, and counts what is odd about them."""
+
+    def __init__(self, document: Document, columns: Columns, keys: Sequence[str | None]) -> None:
+        self._document = document
+        self._columns = columns
+        self._keys = keys
+        self._converted = _CONVERTED.intersection(filter(None, keys))
+        self._swallowing = 0
+        self.repeated = 0
+
+    def make_rows(self, line: int, cells: Sequence[str]) -> Sequence[Row]:
+        self._swallowing += "\n" in "".join(cells) and any("\n" in cell and "://" in cell for cell in cells)
+        given = zip(self._keys, cells, strict=True)
+        fields: dict[str, object] = {key: cell for key, cell in given if key and cell}
+        for key in self._converted & fields.keys():
+            fields[key] = _value(key, str(fields[key]))
+        return [Row(line, each) for each in self._columns.expand(fields)]
+
+    def note_oddities(self) -> None:
+        if self.repeated:
+            self._document.notes.append(
+                f"rows that name the columns again, as joined tables have them: {self.repeated}"
+            )
+        if self._swallowing:
+            self._document.notes.append(
+                f"rows with a line break and a URL in one cell: {self._swallowing}; is there a quote too "
+                "many?"
+            )
 
 
 def _choose_delimiter(first_line: str, document: Document) -> str:
     """The only delimiter that finds URLs in the first line; if none does, the most frequent; else a comma."""
-    wanted = document.options.url_column if document.options else None
+    options = document.options
+    wanted = set() if options is None or options.url_column is None else {options.url_column}
+    if options is not None and options.url_template is not None:
+        wanted.update(UrlTemplate(options.url_template).names)
     fitting = []
     for delimiter in DELIMITERS:
         cells = split_line(first_line, delimiter)
-        if len(cells) > 1 and (wanted in cells or has_url_column(cells) or find_url_cell(cells) is not None):
+        if len(cells) > 1 and (
+            wanted & set(cells) or has_url_column(cells) or find_url_cell(cells) is not None
+        ):
             fitting.append(delimiter)
     if len(fitting) == 1:
         return fitting[0]

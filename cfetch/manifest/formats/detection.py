@@ -7,67 +7,47 @@ two readings are possible, none is chosen: the user has to name the format.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import BinaryIO
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.registry import import_object
+from cfetch.base.schemes import GS, S3, WEB_PATTERN
 from cfetch.manifest.compressed import ENDINGS as COMPRESSED
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
-from cfetch.manifest.formats.landing_pages import find_list_address
-from cfetch.manifest.formats.not_lists import MESSAGES, find_kind
+from cfetch.manifest.formats.not_lists import MESSAGES, find_kind, find_text_kind, is_workbook
 from cfetch.manifest.formats.table import (
     FORMATS,
     INDEX,
+    QUERY,
     Format,
     Reader,
     ask_sign,
     find_reader,
     list_foreign_formats,
     parse_endings,
-    parse_signs,
 )
-from cfetch.manifest.formats.whole_json import MAX_DOCUMENT_BYTES
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
-_BARE_URL = re.compile(r"https?://[^\s,;|\"']+\Z", re.IGNORECASE)
-_LINK = re.compile(r"https?://", re.IGNORECASE)
+_TOML = re.compile(r"\[\[?(?!true|false|null)[A-Za-z][\w.-]*\]\]?[ \t]*\r?\n")  # a table and no array
+_BARE_URL = re.compile(rf"{WEB_PATTERN}://[^\s,;|\"']+\Z")
+_LINK = re.compile(f"{WEB_PATTERN}://")
 
-_LEXEME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(?:\s*+(:))?)?|([\[{])|([\]}])', re.DOTALL)
-"""A string or a bracket; ``lastindex`` tells which. A string without an end is one too, and repetitions give
-nothing back: so no byte is looked at again and again, and no place is remembered for each."""
+_STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 
-_KEY, _OPENING, _CLOSING = 2, 3, 4  # groups of it; a string that is no key is 1
-_NO_SPACE = re.compile(rb"\S")
-_DEEPEST = 1000  # Python's reader of JSON goes no deeper, so the rest of such a document is of no use
-_SQL_KEYS = {"external_links", "statement_id", "result"}
-_TELLING_KEYS = {*_SQL_KEYS, "url"}
-
-
-_KNOWN_OBJECTS = parse_signs("objects", FORMATS) | {
-    "inventory-manifest": [frozenset({"sourceBucket", "fileSchema"})]
-}
-_KNOWN_ARRAYS = parse_signs("arrays", FORMATS)
-_KNOWN_FILES = parse_signs("files", FORMATS)  # a native manifest has ``url`` there
-_KNOWN_LINES = parse_signs("lines", FORMATS)
 _ENDINGS = parse_endings()
 _PARQUET = b"PAR1"
+_PLAYLIST = "#EXTM3U"
 _STORAGE_TRANSFER = "TsvHttpData-1.0"
-_ANNEX = "cfetch.plugins.formats.annex_batch:is_annex_line"
 _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
 _DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 
 _GOOGLE = re.compile(
-    rb'"url":\s*"(?:gs|s3)://[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
-    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"(?:gs|s3)://'
+    rb'"url":\s*"%(start)s[^"]*",\s*"type":\s*"(?:cloud_object|prefix)"'
+    rb'|"type":\s*"cloud_object"[^{}]{0,1000}"url":\s*"%(start)s' % {b"start": f"(?:{GS}|{S3})://".encode()}
 )
 """What ``gcloud storage ls --json`` writes; its keys alone may be those of any table."""
-
-_KNOWN = (_KNOWN_OBJECTS, _KNOWN_ARRAYS, _KNOWN_FILES, _KNOWN_LINES)
-_WATCHED = {"files", *_TELLING_KEYS}.union(
-    *(sign for known in _KNOWN for signs in known.values() for sign in signs)
-)
 
 _HTML = re.compile(
     r"(?:<\?xml[^>]{0,200}>|<!--[^>]{0,1000}-->|\s){0,4}<(?:!doctype\s+html|html|head|body|h1|pre)\b",
@@ -75,6 +55,18 @@ _HTML = re.compile(
 )
 _BUCKET = re.compile(r"<(?:ListBucketResult|EnumerationResults)\b")
 _SITEMAP = re.compile(r"<(?:urlset|sitemapindex)\b")
+_ROOT = re.compile(
+    r"(?:\s|<\?[^>]{0,1000}>|<!--.{0,4000}?-->|<!doctype[^>]{0,1000}>)*+<([A-Za-z][\w:.-]*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_HTML_TAGS = frozenset({
+    "a", "b", "br", "center", "div", "dl", "font", "form", "h2", "h3", "header", "hr", "i", "img", "li",
+    "link", "main", "meta", "nav", "ol", "p", "script", "section", "span", "strong", "style", "table",
+    "tbody", "td", "th", "title", "tr", "tt", "ul",
+})  # fmt: skip
+_MARKUP = {root: name for name, format_ in FORMATS.items() for root in format_.roots.split()}
+"""Formats by the name of an XML document's root."""
+
 _LOOKED_AT = 20  # lines, if one line is not enough to decide
 
 
@@ -84,13 +76,28 @@ def reader_for(source: Source, options: ReadingOptions) -> Reader:
     Raises:
         UsageError: there is no format of that name.
     """
+    if options.query is not None:
+        reader: Reader = import_object(QUERY)
+        return reader
     name = options.from_format or detect_format(source, options)
     if name in MESSAGES or name == AMBIGUOUS:
         return _make_refusal(name)
     return find_reader(name)
 
 
+def statement_id_of(file: BinaryIO) -> str | None:
+    """The ``statement_id`` at the beginning of a statement's reply; None for any other document."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES).decode("utf-8", "replace")
+    match = _STATEMENT_ID.search(head) if head.lstrip().startswith("{") else None
+    return match[1] if match else None
+
+
 AMBIGUOUS = "url-and-more"
+URL_AND_MORE = re.compile(r"(?P<url>[A-Za-z][A-Za-z0-9+.-]*://[^ ]+) (?P<path>[^ ].*)\Z")
+"""A line of a URL, a space and more text; it may also be a URL with a space in it."""
+_LINKED = frozenset({"html", "xml", "text", "within"})
+"""Kinds of texts that may hold links, of which a refusal tells the number."""
 
 
 def _make_refusal(name: str) -> Reader:
@@ -100,8 +107,21 @@ def _make_refusal(name: str) -> Reader:
     )
 
     def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        # a table of patterns that only a page of a browser needs
+        from cfetch.manifest.formats.landing_pages import find_list_address
+
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
         way = f"; its list of files is {address}: give that" if address else ""
+        if name == "foreign-json":
+            from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
+
+            if not (way := advise_queries(source)):
+                yield from find_reader("json")(source, document, faults)
+                return
+        if name in _LINKED and not address:
+            from cfetch.manifest.formats.link_text import advise_links  # the same
+
+            way += advise_links(source)
         raise BrokenDocumentError(0, f"{message}{way}")
 
     return refuse
@@ -112,38 +132,42 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
     start = source.read(0, HEAD_BYTES)
     if start.startswith(_PARQUET):
         return "parquet"
+    if is_workbook(start):
+        return "workbook"
     if kind := find_kind(start):
         return kind
     head = source.head()
     ending = _ENDINGS.get(_suffix(source.name), "")
     if head.startswith("{"):
-        return _json_kind(start, ending, source, options)
-    if head.startswith("["):
+        from cfetch.manifest.formats.json_kind import find_json_kind  # most lists are no JSON
+
+        return find_json_kind(start, ending, source, options)
+    if head.startswith("[") and not _TOML.match(head):
         if _GOOGLE.search(start):
             return "bucket-json"
-        keys = _first_object(start.partition(b"[")[2]).keys
-        known = _find_known(keys, _KNOWN_ARRAYS)
-        is_table = "url" in keys or (options is not None and options.names_columns)
+        from cfetch.manifest.formats.json_kind import find_kind_of_array  # the same
+
+        known, has_url = find_kind_of_array(start)
+        is_table = has_url or (options is not None and options.names_columns)
         return "json" if not known or (known == "bucket-json" and is_table) else known
     if head.startswith("<"):
-        return _markup_kind(head)
+        return _markup_kind(head, ending)
     if head.startswith(_STORAGE_TRANSFER):
         return "tsv-http-data"
     lines = [line.rstrip("\r") for line in head.split("\n")]
-    content = [line for line in lines if line and line[0] != "#"][:_LOOKED_AT]
-    if ending in ("", "urls") and content and all(map(_BARE_URL.match, content)):
-        return "csv" if options is not None and options.url_column is not None else "urls"
+    content = [line for line in lines if line and line[0] != "#" and line != "@EXPLICIT"][:_LOOKED_AT]
+    if ending in ("", "urls") and content and all(map(_BARE_URL.match, content)) and head[:7] != _PLAYLIST:
+        return "csv" if _names_urls(options) else "urls"
     first = content[0] if content else ""
     return (
-        _kind_by_signs(FORMATS, first, head, content)
-        or _kind_of_table(first, ending, options)
-        or (
-            AMBIGUOUS
-            if content and ending != "csv" and all(ask_sign(_ANNEX, line) for line in content)
-            else ""
-        )
+        find_text_kind(content)
+        or _kind_by_signs(FORMATS, first, head, content)
+        or _kind_of_table(first, content, ending, options)
+        or (AMBIGUOUS if content and ending != "csv" and all(map(URL_AND_MORE.match, content)) else "")
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
+        or ("within" if ending in ("", "urls") and _has_links_within(content) else "")
+        or ("text" if ending == "urls" and _is_only_words(content) else "")
         or ending
         or ("text" if _is_prose(content) else "urls")
     )
@@ -160,8 +184,9 @@ def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content
     return ""
 
 
-def _are_annex_lines(lines: Sequence[str]) -> bool:
-    return all(ask_sign(_ANNEX, line) for line in lines)
+def _is_only_words(lines: Sequence[str]) -> bool:
+    """Whether lines with spaces have no full stop and no slash in them, as a path nearly always has."""
+    return any(" " in line.strip() for line in lines) and not any(set(line) & set("./") for line in lines)
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
@@ -171,14 +196,20 @@ def _is_prose(lines: Sequence[str]) -> bool:
     return any(" " in line.strip() for line in lines) or not any(set(line) & set("./") for line in lines)
 
 
-def _markup_kind(head: str) -> str:
+def _markup_kind(head: str, ending: str) -> str:
     if _HTML.match(head):
         return (
             "package-index" if ask_sign(_PROJECT, head) else INDEX if ask_sign(_DIRECTORY, head) else "html"
         )
     if _BUCKET.search(head):
         return "bucket-xml"
-    return "sitemap" if _SITEMAP.search(head) else "metalink"
+    root = _ROOT.match(head)
+    if root is None or ending == "metalink":
+        return "metalink"
+    if _SITEMAP.search(head):
+        return "sitemap"
+    name = root[1].rpartition(":")[2].lower()
+    return _MARKUP.get(name) or ("html" if name in _HTML_TAGS else "xml")
 
 
 def _suffix(name: str) -> str:
@@ -187,10 +218,13 @@ def _suffix(name: str) -> str:
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> str:
+def _kind_of_table(first: str, content: Sequence[str], ending: str, options: ReadingOptions | None) -> str:
     """``csv`` if the first line names a column of URLs, or has tabs and one URL as a cell; else empty."""
-    if ending == "csv" or (options is not None and options.url_column is not None):
+    if ending == "csv" or _names_urls(options):
         return "csv"
+    # the reader of tables: a plain list of URLs is told without it
+    from cfetch.manifest.formats.csv_table import DELIMITERS, find_url_cell, has_url_column, split_line
+
     for delimiter in DELIMITERS:
         cells = split_line(first, delimiter)
         if has_url_column(cells) and "://" not in first:
@@ -199,74 +233,28 @@ def _kind_of_table(first: str, ending: str, options: ReadingOptions | None) -> s
             return "csv"
         if delimiter == "\t" and len(cells) > 1 and find_url_cell(cells) is not None:
             return "csv"
-    return ""
+    return "csv" if ending in ("", "urls") and _is_table(content) else ""
 
 
-def _json_kind(data: bytes, ending: str, source: Source, options: ReadingOptions | None) -> str:
-    """The format of a document that is an object; the key that decides may come after all its files.
+def _has_links_within(content: list[str]) -> bool:
+    from cfetch.manifest.formats.link_text import has_links_within  # few lists are none of the known kinds
 
-    So more than the beginning ``data`` is read, unless that tells. A native manifest, which may be of any
-    size, is told by ``url`` in its first file. The readers of the others take no more than is read here.
-    """
-    first = _first_object(data)
-    is_told = "url" in first.listed or first.keys & _TELLING_KEYS or _find_known(first.keys, _KNOWN_OBJECTS)
-    if first.end is None and not is_told and ending != "jsonl":
-        data = source.read(0, MAX_DOCUMENT_BYTES)
-        first = _first_object(data)
-    keys = first.keys
-    is_sql = keys & _SQL_KEYS and (keys & _SQL_KEYS != {"result"} or b'"external_links"' in data)
-    if is_sql and "files" not in keys:
-        return "databricks-sql"
-    is_alone = first.end is None or not _NO_SPACE.search(data, first.end)
-    if is_alone and ending != "jsonl" and (known := _find_known(keys, _KNOWN_OBJECTS)):
-        return known
-    names_columns = options is not None and options.names_columns
-    is_table = names_columns or ("url" in keys and "etag" not in keys)
-    if (known := _find_known(keys, _KNOWN_LINES)) and not is_table:
-        return known
-    if "files" in keys:
-        return ("" if names_columns else _find_known(first.listed, _KNOWN_FILES)) or "json"
-    is_on_a_line = "url" in keys and b"\n" not in data[: first.end]
-    is_lines = is_on_a_line or ending == "jsonl" or not is_alone
-    return "jsonl" if is_lines else "json"
+    return has_links_within(content)
 
 
-def _find_known(keys: set[str], known: dict[str, list[frozenset[str]]]) -> str:
-    return next((name for name, signs in known.items() if any(sign <= keys for sign in signs)), "")
+def _names_urls(options: ReadingOptions | None) -> bool:
+    """Whether the user says which columns of a table have the URLs."""
+    return options is not None and (options.url_column or options.url_template) is not None
 
 
-class _First(NamedTuple):
-    """The first object of a document: where it ends, if it does, and its keys; of both, those that may tell.
+def _is_table(content: Sequence[str]) -> bool:
+    """Whether lines have at least three cells each, as many as the first, which are names and no links."""
+    if len(content) < 2 or "://" in content[0]:
+        return False
+    from cfetch.manifest.formats.csv_table import split_line  # a plain list of URLs is told without it
 
-    ``listed``: the keys of the first object in its array ``files``.
-    """
-
-    keys: set[str]
-    end: int | None
-    listed: set[str]
-
-
-def _first_object(data: bytes) -> _First:
-    """Look at each byte once, and keep no more than the keys that may tell."""
-    keys: set[str] = set()
-    listed: set[str] = set()
-    is_listed = False
-    depth, top_key = 0, ""
-    for match in _LEXEME.finditer(data):
-        kind = match.lastindex
-        if kind == _OPENING:
-            depth += 1
-            if depth > _DEEPEST:
-                break
-        elif kind == _CLOSING:
-            depth -= 1
-            if depth == 0:
-                return _First(keys, match.end(), listed)
-            is_listed = is_listed or (depth == 2 and bool(listed))
-        elif kind == _KEY and (depth == 1 or (depth == 3 and top_key == "files" and not is_listed)):
-            key = match[1].decode("utf-8", "replace")
-            if depth == 1:
-                top_key = key
-            if key in _WATCHED:
-                (keys if depth == 1 else listed).add(key)
-    return _First(keys, None, listed)
+    for delimiter in "\t,;":
+        counts = {len(split_line(line, delimiter)) for line in content}
+        if len(counts) == 1 and min(counts) > 2 and (delimiter == "\t" or "://" in content[1]):
+            return True
+    return False

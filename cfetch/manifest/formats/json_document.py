@@ -8,17 +8,17 @@ as soon as the window holds it. The keys may come in any order.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from cfetch.manifest.columns import ColumnError, is_url_name
-from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.rows import HEADER_KEYS, Document, Row
+from cfetch.manifest.columns import ColumnError
+from cfetch.manifest.faults import BrokenDocumentError, Faults, quoted_key
+from cfetch.manifest.rows import HEADER_KEYS, KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP, quoted_key
+from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}\Z")
+TOO_LONG = f"a value is longer than {MAX_ROW_CHARS} characters"
 _TOP_KEYS = (*HEADER_KEYS, "files")
 
 
@@ -26,12 +26,11 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     """Yield the rows of ``files``, or of the document itself if it is an array."""
     window = _Window(source)
     if window.peek() == "[":
-        yield from _rename_rows(read_elements(source), document, faults)
+        yield from _rename_rows(read_elements(source), source, document, faults)
         return
     document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
     seen: set[str] = set()
-    elsewhere: str | None = None
     while window.peek() != "}" or seen:  # after a comma, "}" is read as a key and refused
         line = window.line()
         key = window.value()
@@ -44,11 +43,12 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         if key == "files" and window.peek() == "[":
             rows = _elements(window, "files")
             own_keys = document.options is None or not document.options.names_columns
-            yield from rows if own_keys else _rename_rows(rows, document, faults)
+            if document.options is not None and own_keys:
+                rows = _refuse_foreign(rows, source)
+            yield from rows if own_keys else _rename_rows(rows, source, document, faults)
         else:
             window.peek()
             value = window.value()
-            elsewhere = elsewhere or _find_rows(key, value)
             _take(key, value, line, document, faults, is_behind="files" in seen)
         if window.peek() != ",":
             break
@@ -58,22 +58,21 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
     if "files" not in seen:
         single = "; if it is one entry, write it on one line, as jq -c . FILE does" if "url" in seen else ""
-        rest = (
-            f"; the rows with URLs in {elsewhere} are read if you give them one on each line, as jq -c "
-            f"'{elsewhere}' FILE prints them"
+        faults.add(0, f"the key 'files' is missing; it holds the entries{single or _advise(source)}")
+
+
+def _refuse_foreign(rows: Iterator[Row], source: Source) -> Iterator[Row]:
+    """Yield the rows. Raises BrokenDocumentError: the first states no ``url`` but other keys, and links."""
+    for row in rows:
+        is_foreign = (
+            isinstance(row.fields, dict) and "url" not in row.fields and row.fields.keys() - set(KEYS)
         )
-        faults.add(0, f"the key 'files' is missing; it holds the entries{rest if elsewhere else single}")
-
-
-def _find_rows(key: str, value: object) -> str | None:
-    """Where another program's document has its rows with URLs, as jq writes it; None: not in this value."""
-    if not _PLAIN_KEY.match(key):
-        return None
-    if isinstance(value, dict):
-        deeper = next(filter(None, (_find_rows(name, value[name]) for name in value)), None)
-        return deeper and f".{key}{deeper}"
-    first = value[0] if isinstance(value, list) and value else None
-    return f".{key}[]" if isinstance(first, dict) and any(map(is_url_name, first)) else None
+        if is_foreign and (advice := _advise(source)):
+            what = "its 'files' are those of another program, without a url"
+            raise BrokenDocumentError(row.line, f"{what}{advice}")
+        yield row
+        break
+    yield from rows
 
 
 def _take(key: str, value: object, line: int, document: Document, faults: Faults, *, is_behind: bool) -> None:
@@ -118,15 +117,50 @@ def read_array(source: Source, name: str, others: dict[str, Any]) -> Iterator[Ro
     window.expect("}")
 
 
-def _rename_rows(rows: Iterable[Row], document: Document, faults: Faults) -> Iterator[Row]:
+def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, str, Any]]:
+    """Yield line, key and value of each member of the objects that are called ``names`` at the top.
+
+    Raises:
+        BrokenDocumentError: the document is no object, or a value is too long.
+    """
+    window = _Window(source)
+    window.expect("{")
+    while window.peek() == '"':
+        key = window.value()
+        window.expect(":")
+        if key in names and window.peek() == "{":
+            window.expect("{")
+            while window.peek() == '"':
+                line, name = window.line(), window.value()
+                window.expect(":")
+                window.peek()
+                yield line, str(name), window.value()
+                if window.peek() != ",":
+                    break
+                window.expect(",")
+            window.expect("}")
+        else:
+            window.peek()
+            window.value()
+        if window.peek() != ",":
+            break
+        window.expect(",")
+    window.expect("}")
+
+
+def _rename_rows(rows: Iterable[Row], source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Give rows native keys; a row that is a text is a URL. The notes name the columns that are left out."""
     columns = document.make_columns()
     for row in rows:
         try:
             renamed = columns.rename(row.fields)
-            yield row if renamed is row.fields else row._replace(fields=renamed)
+            if renamed is row.fields:
+                yield row
+            else:
+                yield from (row._replace(fields=each) for each in columns.expand(renamed))
         except ColumnError as error:
-            faults.add(row.line, str(error))
+            advice = "" if faults.total or "--query" in str(error) else _advise(source)
+            faults.add(row.line, f"{error}{advice}")
     document.notes.extend(columns.notes())
 
 
@@ -209,7 +243,9 @@ class _Window:
                 value, end = DECODER.raw_decode(self._text, self.pos)
             except json.JSONDecodeError as error:
                 broken = self._make_broken_error(error.pos, f"it is not JSON: {error.msg}")
-                if self._too_long(len(self._text)) or not self._more():
+                if self._too_long(len(self._text)):
+                    raise self._make_broken_error(self.pos, TOO_LONG) from None
+                if not self._more():
                     raise broken from None
             except RecursionError:
                 raise self._make_broken_error(self.pos, NESTED_TOO_DEEP) from None
@@ -219,7 +255,7 @@ class _Window:
 
     def _step(self, end: int, value: object) -> object:
         if self._too_long(end):
-            raise self._make_broken_error(self.pos, f"a value is longer than {MAX_ROW_CHARS} characters")
+            raise self._make_broken_error(self.pos, TOO_LONG)
         self.pos = end
         return value
 
@@ -252,3 +288,9 @@ class _Window:
     def _find_line_begin(self, pos: int) -> int:
         line_end = self._text.rfind("\n", 0, pos)
         return self._line_begin if line_end < 0 else self._dropped + line_end + 1
+
+
+def _advise(source: Source) -> str:
+    from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
+
+    return advise_queries(source)

@@ -29,8 +29,10 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
             fields = decode_text(text, line)
             if first and is_header(fields):
                 _take_header(fields, line, document, faults)
+            elif columns is None or (renamed := columns.rename(fields)) is fields:
+                yield Row(line, fields)
             else:
-                yield Row(line, fields if columns is None else columns.rename(fields))
+                yield from (Row(line, each) for each in columns.expand(renamed))
         except (BrokenDocumentError, ColumnError) as error:
             faults.add(line, str(error))
         first = False

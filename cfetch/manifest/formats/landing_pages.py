@@ -2,8 +2,10 @@
 
 import re
 
+from cfetch.base.schemes import WEB_PATTERN
+
 _PAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(rf"https?://(?:www\.)?{page}", re.IGNORECASE), list_address)
+    (re.compile(rf"{WEB_PATTERN}://(?:www\.)?{page}", re.IGNORECASE), list_address)
     for page, list_address in (
         (r"(zenodo\.org)/records?/([0-9]+)", r"https://\1/api/records/\2"),
         (

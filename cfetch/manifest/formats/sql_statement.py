@@ -5,22 +5,20 @@ hold many links. The *last* link's ``next_chunk_index`` names the next chunk; if
 ends. The earlier links' indices name chunks of the same reply, which would be read twice.
 """
 
-import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, kind_of
 from cfetch.manifest.fields import FieldError, check_size
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.manifest.source import HEAD_BYTES, Source
-from cfetch.manifest.strict_json import decode_text, kind_of
+from cfetch.manifest.source import Source
+from cfetch.manifest.strict_json import decode_text
 
 # Read as a whole: 100 GiB of chunks make some MiB, as Python objects 25 times as much.
 MAX_REPLY_BYTES = 16 << 20
 
-_STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
 _ENDINGS = {"ARROW_STREAM": ".arrow", "JSON_ARRAY": ".json", "CSV": ".csv"}
 _COMPRESSIONS = {"LZ4_FRAME": ".lz4"}
 _KEYS = {
@@ -31,14 +29,6 @@ _KEYS = {
     "http_headers": "headers",
 }
 """A link's key -> an entry's key."""
-
-
-def statement_id_of(file: BinaryIO) -> str | None:
-    """The ``statement_id`` at the beginning of a statement's reply; None for any other document."""
-    file.seek(0)
-    head = file.read(HEAD_BYTES).decode("utf-8", "replace")
-    match = _STATEMENT_ID.search(head) if head.lstrip().startswith("{") else None
-    return match[1] if match else None
 
 
 def parse_chunk_links(data: bytes) -> tuple[Entry, ...]:

@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cfetch.manifest.digests import HEX_DIGITS
-from cfetch.manifest.faults import BrokenDocumentError
-from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit, decode_text, kind_of
+from cfetch.manifest.digests import find_algorithm
+from cfetch.manifest.faults import BrokenDocumentError, Misfit, kind_of
+from cfetch.manifest.source import MAX_DOCUMENT_BYTES, Source
+from cfetch.manifest.strict_json import decode_text
 
-MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
 _CONTENT_SIZE = re.compile(r"([0-9]{1,20})(?: ?B)?\Z")
 
 
@@ -19,7 +18,12 @@ def load_text(source: Source, what: str) -> str:
     for piece in source.texts():
         chars += len(piece)
         if chars > MAX_DOCUMENT_BYTES:
-            raise BrokenDocumentError(0, f"{what} is longer than {MAX_DOCUMENT_BYTES} characters")
+            limit = (
+                f"{what} is longer than {MAX_DOCUMENT_BYTES} characters, which cfetch does not read at once"
+            )
+            from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
+
+            raise BrokenDocumentError(0, f"{limit}{advise_queries(source)}")
         pieces.append(piece)
     return "".join(pieces)
 
@@ -71,6 +75,6 @@ def hash_fields(text: object) -> dict[str, object]:
     """``sha256:…`` as a row's field; empty for an unknown algorithm, or another value."""
     if not isinstance(text, str):
         return {}
-    algorithm, _, digits = text.partition(":")
-    algorithm = algorithm.lower().replace("-", "")
-    return {algorithm: digits} if algorithm in HEX_DIGITS else {}
+    name, _, digits = text.partition(":")
+    algorithm = find_algorithm(name)
+    return {} if algorithm is None else {algorithm: digits}

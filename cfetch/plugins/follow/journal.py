@@ -6,11 +6,9 @@ applies no change after a later one. The order of writing is files, deletes, num
 each in one step and on disk. Only the owner can read the files, as a change may hold a signed link.
 """
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -18,7 +16,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.base.config.path_filter import PathFilter
-from cfetch.base.errors import Held, LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.plugins.follow.checkpoint import (
     ChangeRow,
@@ -33,8 +31,10 @@ from cfetch.plugins.follow.checkpoint import (
 from cfetch.plugins.follow.source import Change
 from cfetch.plugins.follow.steps import Round
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file
-from cfetch.storage.sharing import create_file, make_file
-from cfetch.timeline.owner import Owner, this_owner
+from cfetch.storage.group_rights import create_file, make_file
+from cfetch.storage.lacking import flush_file
+from cfetch.storage.locks import need_lock
+from cfetch.timeline.owner import this_owner
 
 LOCK = "lock"
 CHECKPOINT = "checkpoint.json"
@@ -45,7 +45,7 @@ STATUS = "status.json"
 FILTER = "filter.json"
 IN_STEP_S = 60.0  # a follower with nothing to do does not write to the disk more often
 SNAPSHOT = "resync.sqlite"  # while it is there, the follower compares its files with the feed
-HELD = "follows this feed into this destination already; wait for it, or stop it"
+HELD = "{holder} follows this feed into this destination already; wait for it, or stop it"
 
 
 class _Round(msgspec.Struct, frozen=True, array_like=True):
@@ -104,11 +104,10 @@ class Journal:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = create_file(self.directory / LOCK, flags, 0o600)
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                held = self._make_held_error()
+                need_lock(self._lock, HELD, name=self.directory / LOCK, remedy="--state names another place")
+            except BaseException:
                 os.close(self._lock)
-                raise held from None
+                raise
             for name in (CHECKPOINT, STEP, NEXT, STATUS, FILTER):
                 remove_temporaries(self.directory / name)
             os.ftruncate(self._lock, 0)
@@ -117,12 +116,6 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._lock)
-
-    def _make_held_error(self) -> Held:
-        with suppress(*NOT_DECODED):
-            owner = msgspec.json.decode(os.pread(self._lock, 4096, 0), type=Owner)
-            return Held(f"{owner.shown} {HELD}", host=owner.host, pid=owner.pid)
-        return Held(f"another process {HELD}")
 
     def checkpoint(self) -> Checkpoint | None:
         """The checkpoint, before which all changes are applied; None if there is none. Raises FeedError."""
@@ -277,7 +270,7 @@ class Journal:
             with os.fdopen(create_file(path, flags, 0o600), "ab") as file:
                 file.write(b"".join(stones))
                 file.flush()
-                os.fsync(file.fileno())
+                flush_file(file.fileno())
 
 
 def read_status(directory: Path) -> Status:

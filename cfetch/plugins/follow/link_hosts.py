@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from cfetch.base.errors import FeedError
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.plugins.follow.source import Change
 from cfetch.wire.targets import is_public
 
 ALL_HOSTS = "*"
-_WEB = ("http", "https")
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,4 @@ class LinkHosts:
 
 def _name_host(url: SecretUrl) -> str:
     scheme = urlsplit(url.reveal()).scheme.lower()
-    return url.host() if scheme in _WEB else f"{scheme}://{url.host()}"
+    return url.host() if scheme in WEB else f"{scheme}://{url.host()}"

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cfetch.base.errors import HostileFeed, ManifestError
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, kind_of, quoted_key
 from cfetch.manifest.fields import FieldError, check_path, check_size
 from cfetch.manifest.rows import Document, Row, check_row, describe_unknown_key
-from cfetch.manifest.strict_json import decode_text, kind_of, quoted_key
+from cfetch.manifest.strict_json import decode_text
 from cfetch.plugins.follow.ranges import KEY_BITS, KeyRange, key_of
 from cfetch.plugins.follow.source import Change
 
 SCHEMA = "cfetch.feed/1"
-SERIAL_SCHEMA = "cfetch.serial/1"
 KEY_DIGITS = KEY_BITS // 4
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_DIGITS}}}\Z")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")  # ids appear in URLs, in file names and on screens

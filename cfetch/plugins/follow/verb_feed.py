@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cfetch.base.config.kinds import duration
-from cfetch.cli.options import MAX_DELETE, JsonOption, parse_option, with_network
 from cfetch.cli.output import print_document, print_message, print_result
+from cfetch.cli.verb_options import MAX_DELETE, JsonOption, parse_option, with_network
 
 if TYPE_CHECKING:
     from cfetch.plugins.follow.lineage import Lineage

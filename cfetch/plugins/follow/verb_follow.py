@@ -14,8 +14,8 @@ from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Interrupted
 from cfetch.cli.download import serving
-from cfetch.cli.options import MAX_DELETE, parse_option, with_follow
 from cfetch.cli.output import document_if_held, print_document, print_message, print_result, progress_printer
+from cfetch.cli.verb_options import MAX_DELETE, parse_option, with_follow
 
 if TYPE_CHECKING:
     from cfetch.base.config.path_filter import PathFilter

@@ -7,6 +7,7 @@
     annex_batch.py  annex_whereis.py    ``git annex addurl``; ``git annex whereis --json``
     curl_config.py  lfs_files.py        ``curl --config``; ``git lfs ls-files --json``
     pooch_registry.py  ena_report.py    pooch; file reports of the European Nucleotide Archive
+    apt_uris.py                         ``apt-get --print-uris``
     s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``
     bucket_ls.py  bucket_json.py        listings by other tools of object stores
     zenodo.py  figshare.py  dataverse.py
@@ -16,7 +17,18 @@
     huggingface_tree.py                 the tree of a repository
     html_index.py  html_links.py        a web server's listing of a directory; the links of a page
     index_tree.py                       the directories below such a listing
-    sitemap.py                          sitemaps
+    sitemap.py                          sitemaps, lists of ResourceSync
+    links.py                            the links of any text, by ``--from-format links``
+    json_query.py                       rows of any JSON, by ``--query``
+    workbook.py                         workbooks of spreadsheets
+    hashdeep.py  crc_list.py            hashdeep; SFV
+    hls_playlist.py                     playlists of HTTP Live Streaming
+    xml_elements.py                     XML as a stream of elements, for the readers of the next line
+    feed.py  repository_xml.py          RSS and Atom; RPM, NLTK, WebDAV
+    internet_archive.py                 items of the Internet Archive
+    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo and npm
+    conda_repodata.py                   the packages of a conda channel
+    catalogue_json.py                   CKAN, NASA's CMR, OSF, Modrinth
 
 A reader is a function ``(source, document, faults) -> rows``, as ``manifest/formats/`` says. A sign is a
 function in the reader's file that tells its format from the first lines, or a set of keys in the table.

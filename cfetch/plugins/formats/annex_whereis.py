@@ -7,6 +7,7 @@ most backends, a hash of the content.
 import re
 from collections.abc import Iterator
 
+from cfetch.base.schemes import is_web
 from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.json_lines import read_plain_lines
@@ -29,7 +30,7 @@ def read_annex_whereis(source: Source, document: Document, faults: Faults) -> It
             url
             for place in (*list_objects(entry, "whereis"), *list_objects(entry, "untrusted"))
             for url in _list(place.get("urls"))
-            if isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+            if isinstance(url, str) and is_web(url)
         ]
         if not urls:
             without += 1

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from cfetch.base.schemes import AZ, S3, scheme_of
 from cfetch.manifest.digests import needs_library
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, Misfit
 from cfetch.manifest.formats.json_document import read_array, read_elements
 from cfetch.manifest.formats.json_lines import read_plain_lines
 from cfetch.manifest.formats.whole_json import get_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit
 from cfetch.manifest.urls import make_relative_url
 
 _GENERATION = re.compile(r"#[0-9]{1,20}\Z")
@@ -69,7 +69,7 @@ def _make_fields(entry: dict[str, Any], document: Document) -> dict[str, object]
         return _read_google(entry)
     key = entry.get("Key", entry.get("key"))
     place: dict[str, object] = {"url": None, "path": key, "size": entry.get("Size", entry.get("size"))}
-    if isinstance(key, str) and key.startswith("s3://"):  # s5cmd
+    if isinstance(key, str) and scheme_of(key) == S3:  # s5cmd
         return place | {"url": key, "path": key.split("/", 3)[-1]}
     if not isinstance(key, str):
         return place
@@ -95,7 +95,7 @@ def _read_azure(entry: dict[str, Any], document: Document) -> dict[str, object]:
     about, name, container = get_object(entry, "properties"), entry.get("name"), entry.get("container")
     is_alone = document.base() is None and isinstance(container, str)
     return {
-        "url": f"az://{container}/{name}" if is_alone else make_relative_url(str(name)),
+        "url": f"{AZ}://{container}/{name}" if is_alone else make_relative_url(str(name)),
         "path": name,
         "size": about.get("contentLength"),
         **_decode_hash("md5", get_object(about, "contentSettings").get("contentMd5")),

@@ -6,6 +6,7 @@ Google's tools state whole URLs; the keys of the others are relative to a base U
 import re
 from collections.abc import Iterator, Sequence
 
+from cfetch.base.schemes import GS
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -29,7 +30,8 @@ _ROUNDED = re.compile(
     rf"(?:[0-9/]{{10}} {_CLOCK} .{{0,100}}?| *)[0-9.]{{1,20}} ?[KMGTPE](?:iB)? {{1,2}}(?:\S+Z {{1,2}})?\S"
 )
 _PREFIX = re.compile(r" +(?:DIR {1,2}.+|gs://.+/)\Z")
-_HEADING = re.compile(r"gs://.+/:\Z")
+_START = f"{GS}://"
+_HEADING = re.compile(rf"{_START}.+/:\Z")
 _REST = re.compile(r"\s*(?:TOTAL: .*)?\Z")
 _KNOWN = (_S5CMD, _GSUTIL, _LSL)
 
@@ -39,7 +41,7 @@ def is_bucket_listing(lines: Sequence[str]) -> bool:
     if any(known.match(line) for known in _KNOWN for line in lines[:2]) or any(map(_HEADING.match, lines)):
         return True
     first, rest = lines[0] if lines else "", lines[1:]
-    if first.startswith("DIR ") or (_ROUNDED.match(first) and ("gs://" in first or first[4:5] == "/")):
+    if first.startswith("DIR ") or (_ROUNDED.match(first) and (_START in first or first[4:5] == "/")):
         return True
     return bool(rest) and _SIZE_AND_KEY.match(first) is not None and all(map(_LS.match, rest))
 
@@ -62,13 +64,13 @@ def read_bucket_ls(source: Source, document: Document, faults: Faults) -> Iterat
                         "size": None if size < 0 else size,
                     },
                 )
-        elif text.startswith("gs://") and not text.endswith(("/", ":")):
+        elif text.startswith(_START) and not text.endswith(("/", ":")):
             yield Row(line, {"url": text, "path": text.split("/", 3)[-1]})
         elif _ROUNDED.match(text):
             faults.add(line, "its size is rounded; list the bucket without the option for readable sizes")
         elif _PREFIX.match(text):
             prefixes += 1
-        elif not _REST.match(text) and not _HEADING.match(text) and not text.startswith("gs://"):
+        elif not _REST.match(text) and not _HEADING.match(text) and not text.startswith(_START):
             faults.add(line, "it is not a line of a bucket's listing: a size, a time and a key")
     if prefixes:
         document.note_partial(f"prefixes that are left out: {prefixes}; list all that is below them")

@@ -6,6 +6,7 @@ The columns are ``fastq_ftp``, ``fastq_md5`` and ``fastq_bytes``, or the same wi
 
 from collections.abc import Iterator, Sequence
 
+from cfetch.base.schemes import FTP, HTTPS
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.json_document import read_elements
 from cfetch.manifest.rows import Document, Row
@@ -37,7 +38,7 @@ def read_ena_report(source: Source, document: Document, faults: Faults) -> Itera
         for place, file in enumerate(files):
             if not file:
                 continue
-            fields: dict[str, object] = {"url": "https://" + file.removeprefix("ftp://")}
+            fields: dict[str, object] = {"url": f"{HTTPS}://{file.removeprefix(f'{FTP}://')}"}
             if sizes and sizes[place]:
                 fields["size"] = read_digits(sizes[place], "no digits")
             if hashes and hashes[place]:

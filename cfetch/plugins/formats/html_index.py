@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
-from cfetch.base.secret import SecretUrl
-from cfetch.manifest.faults import Faults
+from cfetch.base.schemes import DEFAULT_PORTS, FTP, FTPS, HTTP, WEB, is_web
+from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -31,10 +32,9 @@ _INDEX = re.compile(
     re.IGNORECASE,
 )
 _PLACE = re.compile(r"[^:/?#]+://[^/?#]+(?:[^?#]*/)?")
-_UNKNOWN_PLACE = "http://directory.invalid/-/"
+_UNKNOWN_PLACE = f"{HTTP}://directory.invalid/-/"
 _TO_ENCODE = re.compile(r"[^!-~]+")
-_PORTS = {"http": 80, "https": 443}
-_OTHER_SCHEMES = frozenset({"mailto", "javascript", "data", "tel", "ftp", "ftps", "rsync", "magnet"})
+_OTHER_SCHEMES = frozenset({"mailto", "javascript", "data", "tel", FTP, FTPS, "rsync", "magnet"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - names to compare
 _PAGING = frozenset({
     "page", "p", "offset", "start", "from", "skip", "after", "next", "cursor", "marker", "token", "pagetoken",
@@ -79,7 +79,7 @@ class _Address(NamedTuple):
 
 def read_page(text: str, place: str | None) -> Page:
     """Read the page of the directory at ``place``, which is None if the page's address is unknown."""
-    if place is None or not place.lower().startswith(("http://", "https://")):
+    if place is None or not is_web(place):
         place = _UNKNOWN_PLACE
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
@@ -137,7 +137,7 @@ def _locate(url: str) -> _Address:
             names.append(name)
             parts.append(part)
     is_directory = part in (b"", b".", b"..")
-    host, port = (split.hostname or "").removesuffix("."), split.port or _PORTS.get(split.scheme)
+    host, port = (split.hostname or "").removesuffix("."), split.port or DEFAULT_PORTS.get(split.scheme)
     return _Address(split.scheme, host, port, names, parts, is_directory, split.query, split.fragment)
 
 
@@ -162,7 +162,7 @@ def _is_entry(address: _Address, home: _Address, rest: list[bytes]) -> bool:
 
 def _is_doubtful(address: _Address, home: _Address, rest: list[bytes], *, is_led_away: bool) -> bool:
     """Whether a link that is no entry as it stands may mean an entry, or a further page of the list."""
-    if address.scheme not in _PORTS:
+    if address.scheme not in WEB:
         return address.scheme not in _OTHER_SCHEMES
     if address.parts == home.parts and address[:3] == home[:3]:
         return any(key.lower() in _PAGING for key, _ in parse_qsl(address.query, keep_blank_values=True))
@@ -186,9 +186,26 @@ def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) ->
     return bool(rest) and (rest[0] in directories or (len(rest) == 1 and rest[0] in files))
 
 
+def _refuse_absolute_paths(text: str) -> None:
+    """Raise BrokenDocumentError if a saved page names its files by paths from the root of its server."""
+    from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
+
+    links = [link for _, link in read_links(text).targets if re.match("/[^/?]", link)]
+    if links:
+        directory = min((link[: link.rfind("/", 0, -1) + 1] for link in links), key=len)
+        raise BrokenDocumentError(
+            0,
+            f"its links are absolute paths, so the page says not where it is from; say it by --base-url "
+            f"https://HOST{printable(directory, 200)}",
+        )
+
+
 def read_html_index(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows, each with only a ``url``, relative to the page's directory."""
-    page = read_page(load_text(source, "the page"), find_place(document.base() or ""))
+    text, base = load_text(source, "the page"), document.base()
+    page = read_page(text, find_place(base or ""))
+    if base is None and not page.files and not page.directories:
+        _refuse_absolute_paths(text)
     for doubt in page.doubts:
         document.note_partial(doubt)
     for line, name in page.files:

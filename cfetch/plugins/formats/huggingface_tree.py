@@ -6,6 +6,7 @@ URLs are relative to the repository's ``resolve`` address, which follows from th
 import re
 from collections.abc import Iterator
 
+from cfetch.base.schemes import HF, WEB_PATTERN
 from cfetch.base.secret import printable
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import get_object, list_objects, load_json
@@ -16,7 +17,7 @@ from cfetch.manifest.urls import make_relative_url
 
 PAGE = 1000  # entries in one answer; a longer tree goes on in another answer
 _TREE = re.compile(
-    r"(?P<host>https?://[^/]+)/api/(?P<kind>datasets|spaces|models)/(?P<name>[^?]+)/tree/(?P<revision>[^/?]+)"
+    rf"(?P<host>{WEB_PATTERN}://[^/]+)/api/(?P<kind>datasets|spaces|models)/(?P<name>[^?]+)/tree/(?P<revision>[^/?]+)"
 )
 
 
@@ -32,7 +33,7 @@ def read_huggingface_tree(source: Source, document: Document, faults: Faults) ->
         raise BrokenDocumentError(
             0,
             "it describes a repository, without the sizes of its files; give the repository as the manifest: "
-            f"hf://{name}/ if it is a model, hf://datasets/{name}/ if it is a "
+            f"{HF}://{name}/ if it is a model, {HF}://datasets/{name}/ if it is a "
             "data set",
         )
     entries = list(list_objects(tree))

@@ -18,8 +18,8 @@ from cfetch.manifest.formats.whole_json import load_text
 from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.urls import UrlError, decode_last_segment
 from cfetch.plugins.formats.html_index import Page, find_place, is_directory_index, read_page
-from cfetch.run.asking import open_loop
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
+from cfetch.run.request_connections import open_loop
 from cfetch.wire.document import Answer
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport

@@ -14,10 +14,10 @@ from typing import Any
 
 from cfetch.base.errors import UsageError
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
 from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, read_digits
+from cfetch.manifest.strict_json import read_digits
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 OLD_NAMESPACE = "http://www.metalinker.org/"
@@ -25,10 +25,13 @@ MAX_DEPTH = 32  # Metalink has five levels; elements of other namespaces have a 
 MAX_PARTS = 10_000  # sizes, hashes and sources of one file; they are in memory until it ends
 LAST_PRIORITY = 999_999  # section 4.2.16.1: the priority of a source that states none
 
-_ALGORITHMS = {"sha-512": "sha512", "sha-256": "sha256", "sha-1": "sha1", "md5": "md5"}
+_ALGORITHMS = {
+    "sha-512": "sha512", "sha-384": "sha384", "sha-256": "sha256", "sha-224": "sha224", "sha-1": "sha1",
+    "md5": "md5",
+}  # fmt: skip
 """The registry's name of a hash (IANA's "Hash Function Textual Names", see RFC 5854) -> cfetch's name."""
 
-_OLD_ALGORITHMS = {"sha512": "sha-512", "sha256": "sha-256", "sha1": "sha-1"}  # version 3's name -> 4's
+_OLD_ALGORITHMS = {f"sha{bits}": f"sha-{bits}" for bits in (512, 384, 256, 224, 1)}  # version 3's name -> 4's
 _OLD_WRAPPERS = frozenset({"files", "verification", "resources"})
 _MOST_PREFERENCE = 100  # version 3's best source
 

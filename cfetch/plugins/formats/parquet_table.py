@@ -12,14 +12,13 @@ from functools import partial
 from typing import Any
 
 from cfetch.base.errors import UsageError
-from cfetch.manifest.columns import ColumnError
+from cfetch.manifest.columns import ColumnError, Columns
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.digests import missing_library
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
 from cfetch.manifest.formats.csv_table import json_cell
 from cfetch.manifest.rows import KEYS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
-from cfetch.manifest.strict_json import Misfit, quoted_key
 from cfetch.plugins.formats.parquet_pages import BATCH_BYTES, MAX_COLUMNS, measure_pages, refuse_bomb
 
 MAGIC = b"PAR1"
@@ -42,7 +41,8 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
     try:
         table = pq.ParquetFile(source.file, pre_buffer=False)
         metadata = table.metadata
-        keys = _choose_columns(table.schema_arrow, metadata.num_columns, document, faults)
+        chooser = document.make_columns()
+        keys = _choose_columns(table.schema_arrow, metadata.num_columns, chooser, document, faults)
         if not keys:
             return
         groups = list(range(metadata.num_row_groups) if source.row_groups is None else source.row_groups)
@@ -62,9 +62,10 @@ def read_parquet(source: Source, document: Document, faults: Faults) -> Iterator
             batch_size=most_rows, row_groups=groups, columns=list(keys), use_threads=False
         )
         kinds = [table.schema_arrow.field(column).type for column in keys]
-        yield from _read_batches(
+        for row in _read_batches(
             batches, source.file.seek(0, 2), keys, has_dictionaries=_has_dictionaries(kinds)
-        )
+        ):
+            yield from (row._replace(fields=each) for each in chooser.expand(row.fields))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BrokenDocumentError(0, f"it is not a Parquet table ({type(error).__name__})") from None
     finally:
@@ -193,13 +194,13 @@ def _list_widths(column: Any, values: Any) -> Any:  # noqa: ANN401
 def _choose_columns(
     schema: Any,  # noqa: ANN401
     leaves: int,
+    columns: Columns,
     document: Document,
     faults: Faults,
 ) -> dict[str, str]:
     """Column -> native key, for the columns that are read; empty if there are faults."""
     if leaves > MAX_COLUMNS:
         raise BrokenDocumentError(0, f"it has more than {MAX_COLUMNS} columns; known are {', '.join(KEYS)}")
-    columns = document.make_columns()
     try:
         keys = columns.choose(list(dict.fromkeys(schema.names)))
     except ColumnError as error:

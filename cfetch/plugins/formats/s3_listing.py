@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote_plus
 
+from cfetch.base.schemes import S3
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -83,7 +84,7 @@ def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Ite
         key = unquote_plus(cells[1])
         if (flags and (flags[0] == "false" or flags[1:2] == ["true"])) or key.endswith("/"):
             continue
-        url = f"s3://{cells[0]}/{key}" if document.base() is None else make_relative_url(key)
+        url = f"{S3}://{cells[0]}/{key}" if document.base() is None else make_relative_url(key)
         yield Row(line, {"url": url, "path": key, "size": None if place is None else int(cells[place])})
 
 

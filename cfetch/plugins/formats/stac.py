@@ -12,8 +12,10 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import get_object, list_objects, load_object
+from cfetch.manifest.faults import BrokenDocumentError, Faults, kind_of
+from cfetch.manifest.formats.json_document import read_array
+from cfetch.manifest.formats.json_links import advise_queries
+from cfetch.manifest.formats.whole_json import get_object, list_objects
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError, decode_last_segment, join_url
@@ -23,25 +25,54 @@ _MULTIHASHES = {"d50110": "md5", "1114": "sha1", "1220": "sha256", "1340": "sha5
 
 def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, and ``size`` and a hash where they are stated."""
-    stac = load_object(source, "the item")
+    stac: dict[str, Any] = {}
+    left_out: list[str] = []
+    rows = without = 0
+    for item in read_array(source, "features", stac):  # an answer may be of any length
+        if not isinstance(item.fields, dict):
+            raise BrokenDocumentError(item.line, f"features must be objects, not {kind_of(item.fields)}")
+        listed = list(list_assets(item.fields, left_out)) or _read_properties(item.fields)
+        without += not listed
+        rows += len(listed)
+        yield from (Row(item.line, fields, "assets") for fields in listed)
+    if stac.get("type") != "FeatureCollection" and not rows and not without:
+        yield from _read_item(stac, left_out)
+    elif without and not rows:
+        what = "it is GeoJSON whose features have no assets, and no file in their properties"
+        raise BrokenDocumentError(0, f"{what}{advise_queries(source)}")
+    if (goes_on := describe_rest(stac)) is not None:
+        document.note_partial(goes_on)
+    if left_out:
+        document.note_partial(describe_left_out(left_out))
+    if without:
+        document.notes.append(f"features without a file, which are left out: {without}")
+
+
+def _read_item(stac: dict[str, Any], left_out: list[str]) -> Iterator[Row]:
     kind = stac.get("type")
     own = get_object(stac, "assets")
     has_files = any("href" in get_object(own, name) for name in own)
     if kind == "Feature" and not has_files:
         raise BrokenDocumentError(0, "this STAC item has no assets, so there is nothing to download")
-    if kind != "FeatureCollection" and not has_files:
+    if not has_files:
         raise BrokenDocumentError(
             0,
             f"this STAC {'catalog' if kind == 'Catalog' else 'collection'} has no assets of its own, only "
             "links to items; give the answer of …/items or of a search",
         )
-    if (goes_on := describe_rest(stac)) is not None:
-        document.note_partial(goes_on)
-    left_out: list[str] = []
     for fields in list_assets(stac, left_out):
         yield Row(0, fields, "assets")
-    if left_out:
-        document.note_partial(describe_left_out(left_out))
+
+
+def _read_properties(item: dict[str, Any]) -> list[dict[str, object]]:
+    """The file in the properties of a feature, as the search of the Alaska Satellite Facility states it."""
+    about = get_object(item, "properties")
+    if not isinstance(about.get("url"), str) or not isinstance(about.get("fileName"), str):
+        return []
+    fields: dict[str, object] = {"url": about["url"], "path": about["fileName"]}
+    if isinstance(about.get("bytes"), int):
+        fields["size"] = about["bytes"]
+    return [fields | ({"md5": about["md5sum"]} if about.get("md5sum") else {})]
 
 
 def describe_left_out(directories: Sequence[str]) -> str:

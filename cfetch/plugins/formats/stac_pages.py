@@ -17,8 +17,8 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.plugins.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
-from cfetch.run.asking import open_loop
 from cfetch.run.listings import ask_list
+from cfetch.run.request_connections import open_loop
 from cfetch.wire.network import Network
 
 MOST_PAGES = 10_000  # of up to 10,000 items each; a server whose pages have no end is stopped there

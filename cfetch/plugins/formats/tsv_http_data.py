@@ -9,10 +9,10 @@ import base64
 import binascii
 from collections.abc import Iterator
 
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.strict_json import Misfit, read_digits
+from cfetch.manifest.strict_json import read_digits
 
 FIRST_LINE = "TsvHttpData-1.0"
 

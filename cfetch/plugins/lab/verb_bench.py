@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cfetch.cli.options import HtmlOption, JsonOption
 from cfetch.cli.output import print_message, print_progress, print_tables
+from cfetch.cli.verb_options import HtmlOption, JsonOption
 
 if TYPE_CHECKING:
     from cfetch.base.errors import Interrupted
@@ -185,10 +185,10 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
     from cfetch.plugins.lab.pages.bench_page import make_bench_page
     from cfetch.plugins.lab.views.bench_view import view
     from cfetch.plugins.monitors.serving import open_serving
-    from cfetch.show.metrics import Run
+    from cfetch.show.metrics_reading import Run
     from cfetch.show.page.html import write_html
     from cfetch.show.page.run_part import RunPart, read_run
-    from cfetch.storage.files import find_output
+    from cfetch.storage.outputs import find_output
 
     parts: list[RunPart] = []
     if html is not None:
@@ -221,7 +221,7 @@ def _simulate(
 ) -> None:
     from cfetch.plugins.lab.bench.simulation.compare import POLICIES, SEEDS, SimulationOptions, run
     from cfetch.plugins.lab.views.simulation_view import view
-    from cfetch.storage.files import find_output
+    from cfetch.storage.outputs import find_output
 
     policies = POLICIES if policy is None else tuple(dict.fromkeys((*POLICIES, policy)))
     if html is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import HtmlOption, JsonOption
 from cfetch.cli.output import print_progress, print_tables
+from cfetch.cli.verb_options import HtmlOption, JsonOption
 
 if TYPE_CHECKING:
     from cfetch.plugins.lab.views.tuning_document import Tuning
@@ -88,7 +88,7 @@ def tune(
     from cfetch.base.errors import UsageError
     from cfetch.plugins.lab.tuning.use_case import TuneOptions
     from cfetch.plugins.lab.tuning.use_case import tune as run_tune
-    from cfetch.storage.files import find_output
+    from cfetch.storage.outputs import find_output
 
     if spark_master is not None and engine is Engine.local:
         raise UsageError("--spark-master is for --engine spark")

@@ -10,7 +10,7 @@ from pathlib import Path
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.events import Event, RunFinished
 from cfetch.plugins.monitors.run_numbers import COUNTERS, GAUGES, HISTOGRAMS, SECONDS, RunNumbers
-from cfetch.storage.files import find_output, open_output
+from cfetch.storage.outputs import find_output, open_output
 
 
 class RunMetrics:

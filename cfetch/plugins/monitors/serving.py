@@ -11,7 +11,7 @@ from pathlib import Path
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Listener, fan_out
 from cfetch.base.secret import SecretText
-from cfetch.storage.files import open_output
+from cfetch.storage.outputs import open_output
 
 
 @contextmanager

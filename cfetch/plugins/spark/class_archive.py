@@ -18,7 +18,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
 
-_SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # an archive that does not fit costs time, and no word
+SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # an archive that does not fit costs time, and no word
 TRAINING_S = 600.0  # a slow machine takes a minute
 
 
@@ -34,7 +34,7 @@ def archive_path(java_version: str, env: Mapping[str, str] = os.environ) -> Path
 
 def reading_options(archive: Path) -> str:
     """The options of a JVM that uses the archive; none if there is none."""
-    return f"{quote(f'-XX:SharedArchiveFile={archive}')} {_SILENT}" if archive.is_file() else ""
+    return f"{quote(f'-XX:SharedArchiveFile={archive}')} {SILENT}" if archive.is_file() else ""
 
 
 def make_archive(archive: Path) -> int:
@@ -60,7 +60,7 @@ def _run_training(made: Path) -> str:
     """Run the short job as a process of its own, to the end of its JVM; return its last line."""
     try:
         ended = subprocess.run(  # noqa: S603 - this Python, and this file
-            [sys.executable, "-m", "cfetch.plugins.spark.class_archive", str(made)],
+            [sys.executable, "-m", "cfetch.plugins.spark.class_training", str(made)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,  # the JVM has it too: its end is the JVM's, which writes the archive last
             stderr=subprocess.STDOUT,
@@ -72,20 +72,3 @@ def _run_training(made: Path) -> str:
     except subprocess.TimeoutExpired:
         return f"it took more than {TRAINING_S:.0f} s"
     return next((line for line in reversed(ended.stdout.splitlines()) if line.strip()), "it said nothing")
-
-
-def _train(made: Path) -> None:
-    """Do once what the sessions of this program do: run Python over rows, group, write and read Parquet."""
-    from cfetch.plugins.spark.session import LIGHT_JVM, QUIET, spark_session
-
-    options = f"{QUIET} {LIGHT_JVM} {_SILENT} {quote(f'-XX:ArchiveClassesAtExit={made}')}"
-    with spark_session("local[2]", settings={"spark.driver.extraJavaOptions": options}) as session:
-        frame = session.range(1000, numPartitions=2).selectExpr("id", "id % 7 AS share")
-        frame.mapInArrow(lambda batches: batches, "id long, share long").groupBy("share").count().collect()
-        table = str(made.with_suffix(".parquet"))
-        frame.write.parquet(table)
-        session.read.parquet(table).orderBy("id").toArrow()
-
-
-if __name__ == "__main__":
-    _train(Path(sys.argv[1]))

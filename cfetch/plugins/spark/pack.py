@@ -17,7 +17,8 @@ from typing import NamedTuple
 import cfetch
 from cfetch.base.errors import UsageError
 from cfetch.manifest.digests import missing_library
-from cfetch.storage.files import USERS, find_output, local_fault, open_replacement
+from cfetch.storage.files import USERS, local_fault, open_replacement
+from cfetch.storage.outputs import find_output
 
 DIRECTORY = "cfetch_pack"  # not "cfetch": a directory of that name would be imported as the package itself
 TASKS = ("aiohttp", "httptools", "idna", "msgspec", "multidict", "numpy", "yarl", "uvloop")

@@ -142,7 +142,7 @@ def judge(seen: Sequence[Seen], began_s: float, ended_s: float, free_bytes: int)
             (faults if reached else notes).setdefault(text, []).append(state.executor)
         if state.wall_s < began_s - MOST_SKEW_S or state.wall_s > ended_s + MOST_SKEW_S:
             away_s = state.wall_s - (began_s if state.wall_s < began_s else ended_s)
-            text = "'s clock is {:.0f} s {} the driver's: signed links may be refused, and times are wrong"
+            text = "has a clock {:.0f} s {} the driver's: signed links may be refused, and times are wrong"
             text = text.format(abs(away_s), "before" if away_s > 0 else "behind")
             notes.setdefault(text, []).append(state.executor)
         if state.free_bytes is not None and not state.faults and state.free_bytes < SAME_DISK * free_bytes:
@@ -157,7 +157,7 @@ def _name_culprits(said: dict[str, list[str]]) -> list[str]:
         distinct = sorted(set(names))
         more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
         who = printable(", ".join(distinct[:MOST_NAMED]) + more)
-        texts.append(f"{who}{text}" if text.startswith("'") else f"{who} {text}")
+        texts.append(f"{who} {text}")
     return texts
 
 

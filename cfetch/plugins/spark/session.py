@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import SPARK_CONNECT, scheme_of
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
 from cfetch.plugins.spark.class_archive import archive_path, reading_options
@@ -109,7 +110,7 @@ def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_l
 
     submitted = _read_submitted_settings()
     master = given_master or submitted.get("spark.master", "local[*]")
-    is_connect = master.startswith("sc://")
+    is_connect = scheme_of(master) == SPARK_CONNECT
     java_version = "" if is_connect else _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the python3 on PATH
     own = dict(_OWN_SETTINGS)

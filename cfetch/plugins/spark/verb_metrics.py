@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
 from cfetch.cli.output import print_document, progress_printer
+from cfetch.cli.verb_options import JsonOption
 
 if TYPE_CHECKING:
     from cfetch.plugins.spark.tables.load import Loaded

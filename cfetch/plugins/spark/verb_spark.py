@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.options import JsonOption
 from cfetch.cli.output import print_document
+from cfetch.cli.verb_options import JsonOption
 
 app = typer.Typer(
     help="Bring cfetch to the workers of a Spark cluster; make local Spark start faster.",

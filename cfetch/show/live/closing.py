@@ -4,10 +4,9 @@ from shlex import quote
 from signal import Signals
 
 from cfetch.base.errors import LocalFault
-from cfetch.base.records import EndRecord, Summary
+from cfetch.base.records import EndRecord, Summary, Tail
 from cfetch.base.secret import printable
 from cfetch.show.causes import group_by_cause
-from cfetch.show.ending_text import Setup, explain_tail, find_remedy, is_plain_refusal
 from cfetch.show.format import cells, duration, fit, plural, rate, saving_text, shorten, size
 
 SHOWN_CAUSES = 5  # with their examples, half a screen; the rest is in the metrics file
@@ -100,7 +99,11 @@ def _event_lines(summary: Summary) -> list[str]:
 
 def _end_lines(end: EndRecord | None) -> list[str]:
     """The cause that decided the end, and advice."""
-    lines = [] if end is None else explain_tail(end.tail, Setup(end.policy, end.widths, end.most))
+    if end is None or end.tail == Tail():
+        return []
+    from cfetch.show.ending_text import Setup, explain_tail
+
+    lines = explain_tail(end.tail, Setup(end.policy, end.widths, end.most))
     return [f"  {line}" for line in lines]
 
 
@@ -182,12 +185,13 @@ def _pointer_lines(summary: Summary, *, refetches: bool, is_alone: bool) -> list
         again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
         then = f"once the cause is gone, {again}"
-    elif is_alone and is_plain_refusal(summary.failures):
-        return []
-    elif summary.exit_code and (remedy := find_remedy(summary.failures)):
-        then = f"{remedy}; then {again}"
     elif summary.exit_code:
-        then = again
+        from cfetch.show.remedies import find_remedy, is_plain_refusal
+
+        if is_alone and is_plain_refusal(summary.failures):
+            return []
+        remedy = find_remedy(summary.failures)
+        then = f"{remedy}; then {again}" if remedy else again
     else:
         then = f"cfetch report {printable(quote(summary.metrics), 1000)}" if summary.metrics else ""
     named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics and not is_alone else []

@@ -4,7 +4,7 @@ Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the 
 """
 
 from collections import deque
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -39,7 +39,9 @@ from cfetch.show.counts import Counts, count_received
 from cfetch.show.format import duration, percent, plural, rate, size
 from cfetch.show.live.hosts import SlowHosts
 from cfetch.show.live.pace import Pace
-from cfetch.show.live.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
+
+if TYPE_CHECKING:
+    from cfetch.show.live.time_left import TimeLeft
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
@@ -274,11 +276,14 @@ class View:
         return len(self._slow) or (self.progress.stragglers if self.progress else 0)
 
     @property
-    def time_left(self) -> TimeLeft | None:
+    def time_left(self) -> "TimeLeft | None":
         """How long the run still takes; None if there is no data for an estimate, or too little of it."""
         progress, run = self.progress, self.run
         if progress is None or run is None or not progress.t_s or not self._is_predictable(progress):
             return None
+        # a run of a moment shows no such estimate
+        from cfetch.show.live.time_left import LEAST_BPS, Rest, estimate_time_left
+
         expected = self.bytes_expected if self.sizes_unknown else self.bytes_known
         missing = (expected or 0) - self.bytes_in_hand - self._counts.missing_bytes
         stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
@@ -365,7 +370,8 @@ def fold_segments(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
 
 
 def _is_part(attempt: ActiveAttempt) -> bool:
-    return attempt.file_size_bytes is not None and attempt.size_bytes != attempt.file_size_bytes
+    is_range = attempt.file_size_bytes is not None and attempt.size_bytes != attempt.file_size_bytes
+    return is_range or attempt.state == "segment"
 
 
 def _fold(attempts: list[ActiveAttempt]) -> ActiveAttempt:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.show.page.document import Page
-from cfetch.storage.files import open_output
+from cfetch.storage.outputs import open_output
 
 _SCRIPTS = (
     "vendor/uPlot.iife.min.js",

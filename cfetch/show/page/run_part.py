@@ -11,7 +11,8 @@ from cfetch.show.analysis import Most, ReportBuilder, RunAccount
 from cfetch.show.document import HostLine, Mitigation, Report, RunLine
 from cfetch.show.ending_text import Setup, explain_tail
 from cfetch.show.format import count, duration, plural, rate, size
-from cfetch.show.metrics import Record, Run, RunHeader
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Record, Run
 from cfetch.show.page.document import AnySection, Cell, Curve, FileTimes, Lines, Part, Table, Tone
 from cfetch.show.page.file_times import FileTimesBuilder
 from cfetch.show.page.throughput import ThroughputBuilder, received_by

@@ -8,7 +8,7 @@ from cfetch.base.events import ActiveAttempt
 from cfetch.base.version import __version__
 from cfetch.show.document import RunLine
 from cfetch.show.format import plural
-from cfetch.show.metrics import Run
+from cfetch.show.metrics_reading import Run
 from cfetch.show.page.document import AnySection, Page, Part
 from cfetch.show.page.overview import compare_runs, list_settings
 from cfetch.show.page.run_part import RunPart, make_times, read_run

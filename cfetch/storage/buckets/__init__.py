@@ -1,6 +1,7 @@
 """Object stores as volumes, as sources, and as a shared state. Only this room knows obstore.
 
     object_store.py                      connections and logins of a store; what an error of it means
+    stores.py                            what each kind of store has of its own: variables, login
     object_source.py  object_listing.py  objects as a source; listings with a spare request
     object_pieces.py  object_part.py     an upload in pieces; one entry's bytes on their way into an object
     object_volume.py                     adapts a bucket to the port ``Volume``

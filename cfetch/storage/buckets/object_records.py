@@ -16,7 +16,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.buckets.object_store import About
 from cfetch.storage.files import make_private
-from cfetch.storage.sharing import make_file
+from cfetch.storage.own_databases import open_database
 
 BATCH = 1000  # records that are written together
 BUSY_S = 0.2  # another run writes; the event loop waits for it
@@ -41,9 +41,9 @@ class ObjectRecords:
         if path is not None:
             with suppress(LocalFault, OSError, sqlite3.Error):
                 make_private(path.parent)
-                make_file(path)
-                self._database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-                self._database.executescript(_TABLE)
+                with open_database(path, timeout_s=BUSY_S) as database:
+                    database.executescript(_TABLE)
+                self._database = database
 
     def find(self, key: str, size_bytes: int, etag: str | None) -> About | None:
         """The record of the object that had this size and ETag; None: it is not known."""

@@ -13,9 +13,11 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from cfetch.base.errors import LocalFault, Refused, SourceError, Transient, UsageError
+from cfetch.base.schemes import AZ, GS, HTTPS, S3, scheme_of
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.object_urls import Listing, find_key_fault, split_object_url
 from cfetch.storage.buckets.object_store import NO_LOGIN, find_status, open_store
+from cfetch.storage.buckets.stores import STORES
 
 VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at once
 LIST_TIMEOUT_S = 60.0  # for one page of a listing
@@ -23,11 +25,6 @@ MOST_IDLE_S = 600.0  # for the next names of a listing
 PAGE_KEYS = 1000  # as many as a store puts on a page
 LOOKS_AT_A_TIME = 32  # at empty objects, which may be marks of directories
 _YES = {"1", "true", "on", "yes", "y"}  # values that the library takes for true
-_ANONYMOUS = {"s3": "AWS_SKIP_SIGNATURE", "gs": "GOOGLE_SKIP_SIGNATURE", "az": "AZURE_SKIP_SIGNATURE"}
-_NOBODY: dict[str, dict[str, Any]] = {  # signs without a request; the signature is cut off again
-    "s3": {"access_key_id": "nobody", "secret_access_key": "nobody", "skip_signature": False},
-    "az": {"account_key": "bm9ib2R5", "skip_signature": False},
-}
 
 
 class ObjectLinks:
@@ -48,27 +45,28 @@ class ObjectLinks:
         fault = "is no object's URL" if parts is None else find_key_fault(parts.key)
         if parts is None or fault is not None:
             raise Refused(f"the URL {fault}")
-        scheme = parts.store.partition(":")[0]
-        is_plain = os.environ.get(_ANONYMOUS[scheme], "").lower() in _YES
-        if is_plain and scheme == "gs":
+        scheme = scheme_of(parts.store)
+        kind = STORES[scheme]
+        is_plain = os.environ.get(kind.anonymous, "").lower() in _YES
+        if is_plain and scheme == GS:
             bucket = parts.store.partition("//")[2]
-            return SecretUrl(f"https://storage.googleapis.com/{bucket}/{quote(parts.key, safe='/~')}")
+            return SecretUrl(f"{HTTPS}://storage.googleapis.com/{bucket}/{quote(parts.key, safe='/~')}")
         store: Any = self._stores.get(parts.store)
         is_known = store is not None
         try:
             if not is_known:
                 store = self._stores[parts.store] = open_store(
-                    parts.store, timeout_s=LIST_TIMEOUT_S, config=_NOBODY[scheme] if is_plain else None
+                    parts.store, timeout_s=LIST_TIMEOUT_S, config=kind.nobody if is_plain else None
                 )
             life = timedelta(seconds=VALID_S)
-            if is_known and scheme == "s3":  # 40 us if the login is known; other stores may ask a service
+            if is_known and scheme == S3:  # 40 us if the login is known; other stores may ask a service
                 link = obstore.sign(store, method, parts.key, life)
             else:
                 link = await obstore.sign_async(store, method, parts.key, life)
         except Exception as error:  # noqa: BLE001 - of many types; their texts may hold a link
             raise explain_fault(parts.store, error, "sign a link") from None
         address = link.partition("?")[0]
-        if scheme == "az" and not is_plain and "%" in address:  # obstore 0.12 signs over the encoded key
+        if scheme == AZ and not is_plain and "%" in address:  # obstore 0.12 signs over the encoded key
             raise Refused(
                 "its key has characters for which no valid link to Azure can be signed; give its https URL "
                 "with a shared access signature, or set AZURE_SKIP_SIGNATURE=true for public data"
@@ -177,10 +175,21 @@ def _goes_on(store: Any, url: str, prefix: str, last: str) -> bool:  # noqa: ANN
     A broken S3 store says that its list is truncated, but gives no token to continue; the library takes that
     for the end. Directory buckets have no order of keys; the other services always send a token.
     """
-    if not url.startswith("s3://") or url.endswith("--x-s3"):
+    if scheme_of(url) != S3 or url.endswith("--x-s3"):
         return False
     behind: list[Any] = next(iter(store.list(prefix or None, offset=last)), [])
     return any(about["path"] > last for about in behind)
+
+
+def _find_known(text: str) -> str | None:
+    """What to do about a code that the store has sent, if cfetch knows it."""
+    from cfetch.base.refusals import find_known  # only a refusal needs it
+
+    for code in find_status(text):
+        known = find_known(code)
+        if known is not None and known.course and known.next_step:
+            return f"{code}: {known.next_step}"
+    return None
 
 
 def explain_fault(url: str, error: Exception, what: str) -> SourceError:
@@ -192,10 +201,12 @@ def explain_fault(url: str, error: Exception, what: str) -> SourceError:
     if NO_LOGIN.search(text):
         why = (
             "no login for it was found; set the store's variables in the environment, or "
-            f"{_ANONYMOUS[url.partition(':')[0]]}=true for public data"
+            f"{STORES[scheme_of(url)].anonymous}=true for public data"
         )
     elif isinstance(error, FileNotFoundError) or "404" in said:
         why = "there is no such bucket or container; correct the URL, or the endpoint in the environment"
+    elif (known := _find_known(text)) is not None:
+        why = known
     elif "configured region" in text or said & {"PermanentRedirect", "AuthorizationHeaderMalformed"}:
         why = "it is in another region; set AWS_REGION"
     elif said & {"401", "403"}:

@@ -20,6 +20,7 @@ from cfetch.base.errors import CfetchError, UsageError, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
+from cfetch.storage.buckets.stores import find_store
 from cfetch.storage.files import STATE_NAME
 
 if TYPE_CHECKING:
@@ -39,20 +40,6 @@ LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a stor
 MAX_RETRIES = 4  # some 8 s: enough for a store that asks to slow down, and short for a dead one
 MANY_RETRIES = 10_000  # for a store without which a run ends: the time-out ends them
 BACKOFF_S = (0.2, 3.0)  # between retries: at first, and at most
-LOGIN_ENV = {  # those that mean the same on all machines: no files, no addresses of the machine's own
-    "s3": (
-        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"),
-        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-        *("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_REQUEST_PAYER"),
-    ),
-    "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SKIP_SIGNATURE", "GOOGLE_BASE_URL"),
-    "az": (
-        *("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
-        *("AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_TOKEN", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"),
-        *("AZURE_TENANT_ID", "AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_CLIENT_SECRET"),
-        *("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_ENDPOINT", "AZURE_SKIP_SIGNATURE"),
-    ),
-}
 DENIED = {"401", "403"}
 NO_ROOM = {"507", "QuotaExceeded", "XMinioStorageFull", "AccountLimitExceeded"}
 BAD_NAME = "invalid path"  # how obstore's error begins about a key with an empty or relative component
@@ -140,7 +127,8 @@ def open_store(
     except Exception as error:  # noqa: BLE001 - of many types, and any of them means the same
         text = str(error)
         why = "no login for it was found" if NO_LOGIN.search(text) else "the URL or a setting is wrong"
-        names = _VARIABLES.get(url.partition(":")[0], "")
+        store = find_store(url)
+        names = "" if store is None else store.needs
         raise VolumeFault(
             f"cannot use {printable(url)}: {why}; check the store's variables in the environment{names}"
         ) from None
@@ -148,11 +136,8 @@ def open_store(
 
 def pick_login(url: str, env: Mapping[str, str]) -> dict[str, str]:
     """The variables of ``env`` with which another machine can use the store at ``url``, as its ``config``."""
-    names = LOGIN_ENV.get(url.partition(":")[0], ())
-    return {name: env[name] for name in names if name in env}
-
-
-_VARIABLES = {"az": ": AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or another login"}
+    store = find_store(url)
+    return {} if store is None else {name: env[name] for name in store.login if name in env}
 
 
 def find_status(text: str) -> set[str]:

@@ -6,7 +6,6 @@ own, which it holds locked, before it sends a first piece. A later run, or ``cfe
 uploads of files that nobody holds. It does so with botocore, which is loaded only then, and only at S3.
 """
 
-import fcntl
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,10 +17,12 @@ from typing import Any
 
 import msgspec
 
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import S3, scheme_of
 from cfetch.manifest.object_urls import split_destination
 from cfetch.storage.files import make_private
+from cfetch.storage.locks import take_lock
 
 ENDING = ".uploads"
 CONNECT_S, READ_S = 5.0, 10.0  # a run waits for it before its first upload
@@ -80,7 +81,7 @@ class OpenUploads:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(early, flags, 0o600)
         with suppress(OSError):  # where there are no locks, nobody takes the file for a dead run's
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take_lock(self._descriptor, f"{{holder}} has {early}")
         os.write(self._descriptor, msgspec.json.encode(("store", self._url)) + b"\n")
         early.rename(self._path)
 
@@ -93,12 +94,13 @@ def abort_dead_uploads(directory: Path, env: Mapping[str, str], url: str | None 
     """
     aborted = 0
     for path in sorted(directory.glob(f"*{ENDING}")):
-        with suppress(OSError), path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError, Held), path.open("rb") as file:
+            if not take_lock(file.fileno(), f"{{holder}} uploads by {path}"):
+                continue  # its run may be alive
             store, keys = _read(file)
             if url is not None and store != url:
                 continue
-            if keys and (not store.startswith("s3://") or find_spec("botocore") is None):
+            if keys and (scheme_of(store) != S3 or find_spec("botocore") is None):
                 continue
             with suppress(Exception):  # of many types, and any of them means: another time
                 aborted += _abort(store, keys, env) if keys else 0
@@ -122,7 +124,7 @@ def _read(lines: Iterator[bytes]) -> tuple[str, list[str]]:
 def _abort(url: str, keys: list[str], env: Mapping[str, str]) -> int:
     parts = split_destination(url)
     assert parts is not None
-    bucket, prefix = parts.store.removeprefix("s3://"), parts.key.strip("/")
+    bucket, prefix = parts.store.partition("//")[2], parts.key.strip("/")
     client = _connect(env)
     aborted = 0
     for key in keys:
@@ -156,7 +158,7 @@ def _connect(env: Mapping[str, str]) -> Any:  # noqa: ANN401 - botocore has no t
         signature_version=botocore.UNSIGNED if is_plain else None,
     )
     return botocore.session.get_session().create_client(
-        "s3",
+        "s3",  # the name of the service
         region_name=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or "us-east-1",
         endpoint_url=endpoint,
         config=config,

@@ -16,7 +16,7 @@ from cfetch.base.errors import ConfigError, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.storage.buckets.object_store import ObjectStore, find_status
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.patience import Call
+from cfetch.storage.hanging_calls import Call
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0  # for one request with its retries; a heartbeat may miss more than that

@@ -22,9 +22,9 @@ from cfetch.storage.buckets.object_part import Bucket, ObjectPart
 from cfetch.storage.buckets.object_store import MAX_KEY_BYTES, ObjectStore
 from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.sources import Source
-from cfetch.storage.standing import vouch
-from cfetch.storage.volume import BATCHES, BatchRecord, Ended, Standing, unless_changed
+from cfetch.storage.source_records import Source
+from cfetch.storage.standing_files import vouch
+from cfetch.storage.volume_values import BATCHES, BatchRecord, Ended, Holding, Standing, unless_changed
 
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
 LOOKS_AT_A_TIME = 32  # look-ups at a time: some 600 a second
@@ -207,13 +207,13 @@ class ObjectStoreVolume:
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
         """Do nothing: ``open`` has aborted the uploads of dead runs."""
 
-    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
         """Look up the batches' marks, their records, and the sizes of the objects under their names.
 
         This takes one request for each object that the listing does not reach.
         """
         if self._was_empty:
-            return [volume.Holding(blocked=_find_blocked(self._store, entries)) for _, entries in batches]
+            return [Holding(blocked=_find_blocked(self._store, entries)) for _, entries in batches]
         turns = asyncio.Semaphore(LOOKS_AT_A_TIME)
 
         async def size_of(key: str) -> int | None:
@@ -232,7 +232,7 @@ class ObjectStoreVolume:
                 for n, size_bytes in zip(free, sizes, strict=True)
                 if size_bytes is not None and entries[n].size_bytes in (size_bytes, None)
             ]
-            answers.append(volume.Holding(record is not None, batch in self._begun, same_size, blocked))
+            answers.append(Holding(record is not None, batch in self._begun, same_size, blocked))
         return answers
 
     def mark_batch(self, batch: str) -> None:

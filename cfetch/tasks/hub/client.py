@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from cfetch.base.backoff import double
 from cfetch.base.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.base.events import EntryFinished, Event, HostPaused, Progress, WidthChanged
 from cfetch.base.records import NOT_DECODED
@@ -21,8 +22,8 @@ from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
 from cfetch.show.counts import Counts
 from cfetch.show.live.view import by_risk
+from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.merged import Sample
-from cfetch.straggler.metrics import MIN_ELAPSED_S
 from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import (
@@ -233,7 +234,7 @@ class HubLine:
                     if not self._was_heard:
                         self._pool.go_alone()
                 await asyncio.sleep(self._pause_s)
-                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+                self._pause_s = double(self._pause_s, LONGEST_PAUSE_S)
         finally:
             if self._lapse is not None:
                 self._lapse.cancel()

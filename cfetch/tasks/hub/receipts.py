@@ -23,15 +23,22 @@ from typing import Annotated, BinaryIO, Literal, NamedTuple
 import msgspec
 
 from cfetch.base.errors import LocalFault
-from cfetch.base.events import FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed
+from cfetch.base.events import (
+    FallbackTriggered,
+    HostPaused,
+    RetryScheduled,
+    RunNoted,
+    StragglerCancelled,
+    UrlRefreshed,
+)
 from cfetch.base.records import NOT_DECODED, Digest, FileRecord, RecordBlock
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, publish_once
 
 STOP_NAME = "stop"
-ReportedEvent = FallbackTriggered | HostPaused | RetryScheduled | StragglerCancelled | UrlRefreshed
-REPORTED = (FallbackTriggered, HostPaused, RetryScheduled, StragglerCancelled, UrlRefreshed)
+ReportedEvent = FallbackTriggered | HostPaused | RetryScheduled | RunNoted | StragglerCancelled | UrlRefreshed
+REPORTED = (FallbackTriggered, HostPaused, RetryScheduled, RunNoted, StragglerCancelled, UrlRefreshed)
 Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 EntryNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]  # the driver has a bit for each
 

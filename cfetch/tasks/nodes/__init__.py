@@ -9,7 +9,7 @@ the leader too, claim one share after the other there and bring it by processes 
 
     leader      take the plan, cut it, set up the board        engine.py, board.py
                 settle the plan when all shares are over       cfetch/tasks/shares/driver.py
-    each node   claim a share, bring it, leave its receipt     board.py, cfetch/tasks/processes/crew.py
+    each node   claim a share, bring it, leave its receipt     board.py, ../processes/child_processes.py
                 show the run of all nodes by their receipts
 
 Read in this order: ``claims.py`` (pure: which share comes next), ``board.py`` (the files), ``engine.py``,

@@ -25,7 +25,7 @@ from cfetch.storage.files import make_private, on_disk, publish_once, replace_fi
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.claims import MOST_TURNS, Claim, choose_claim, number_task, parse_claim
-from cfetch.tasks.processes.crew import Turn
+from cfetch.tasks.processes.child_processes import Turn
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, look, make_unknown_beat
 from cfetch.timeline.table import Node

@@ -22,7 +22,7 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
-from cfetch.tasks.processes.crew import Crew, LocalShares, ShareSource
+from cfetch.tasks.processes.child_processes import Crew, LocalShares, ShareSource
 from cfetch.tasks.processes.engine import LocalTasks
 from cfetch.tasks.shares.driver import Setup, ShareEngine
 from cfetch.tasks.shares.work import RunSpec

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from cfetch.base.errors import CfetchError, LocalFault, describe_bug
+from cfetch.base.threads import start_thread
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import merge_knowledge
 from cfetch.tasks.processes.messages import EVERY_S, SIGN_OF_LIFE, Answer, Order, pack_message, read_message
@@ -116,8 +117,8 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
                 signs.give()
                 time.sleep(EVERY_S)
 
-    threading.Thread(target=listen, name="orders", daemon=True).start()
-    threading.Thread(target=show_life, name="signs of life", daemon=True).start()
+    start_thread(listen, "orders")
+    start_thread(show_life, "signs of life")
     while True:
         answer = _bring(spec, given.get(), signs)
         knowledge = merge_knowledge(spec.knowledge, answer.learned, time.time())

@@ -17,7 +17,7 @@ from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.processes.crew import Crew, LocalShares, OwnShares, ShareSource
+from cfetch.tasks.processes.child_processes import Crew, LocalShares, OwnShares, ShareSource
 from cfetch.tasks.shares.cut import Pace
 from cfetch.tasks.shares.driver import POLL_S, Setup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan

@@ -13,7 +13,7 @@ Nothing here knows PySpark.
              their events, show the hub's view, sweep orphans    orphans.py
              commit the plan if every entry is in place
     both     what a task is told and what it answers             work.py
-    task     open the destination, a directory or a store        place.py
+    task     open the destination, a directory or a store        task_destination.py
              bring the share, report, leave its receipt          task.py
 
 Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/tasks/hub/receipts.py``,

@@ -21,7 +21,7 @@ from cfetch.base.errors import CfetchError, LocalFault
 from cfetch.base.events import EntryFinished, RunNoted, RunStopping
 from cfetch.base.records import NOT_DECODED, FileRecord
 from cfetch.base.secret import printable
-from cfetch.engine.ledger import make_skipped_record
+from cfetch.engine.entry_records import make_skipped_record
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.urls import host_of
 from cfetch.run.frame import Run
@@ -35,7 +35,7 @@ from cfetch.tasks.hub.registry import EMPTY_VIEW, TaskRegistry
 from cfetch.tasks.hub.server import Hub, HubPlace, open_hub
 from cfetch.tasks.shares.live_view import LiveView
 from cfetch.tasks.shares.orphans import Orphans
-from cfetch.tasks.shares.place import Place, place_at, place_in_store
+from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.wire.network import NETWORK_ENV
 

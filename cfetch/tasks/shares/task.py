@@ -25,7 +25,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled, fan_out, tell_each
 from cfetch.base.records import FileRecord
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
@@ -45,11 +45,11 @@ from cfetch.tasks.hub.receipts import (
     leave_receipt,
     share_receipt_name,
 )
-from cfetch.tasks.shares.place import open_place
+from cfetch.tasks.shares.task_destination import open_place
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
+from cfetch.wire.transport import RunTransport
 
 IDLE_S = 15.0  # for which an idle connection is kept
 LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no sooner than that
@@ -218,7 +218,7 @@ async def _run_pool(
                 is_useless=reporter.is_over,
             )
             volume = await stack.enter_async_context(place)
-            transport = HttpTransport(
+            transport = RunTransport(
                 connect_timeout_s=settings.connect_timeout,
                 idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,
                 network=network,

@@ -10,7 +10,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.messages import HubAddress
-from cfetch.tasks.shares.place import Place
+from cfetch.tasks.shares.task_destination import Place
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):

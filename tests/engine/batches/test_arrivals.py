@@ -8,7 +8,7 @@ from cfetch.base.clock import run_virtual
 from cfetch.base.errors import VolumeFault
 from cfetch.engine.batches.arrivals import LOOK_S, Arrivals
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
-from cfetch.storage.volume import Holding, batch_id
+from cfetch.storage.volume_values import Holding, batch_id
 from tests.engine.drive import ListPlan, entry_of
 
 HELD: set[str] = set()  # the ids of batches whose first file is in place

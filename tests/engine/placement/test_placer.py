@@ -5,8 +5,8 @@ from math import inf, nextafter
 import pytest
 
 from cfetch.base.breaker import Position
+from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import Mode, explain
-from cfetch.engine.placement.ledger import Placed
 from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, Placer, View
 from tests.engine.placement.story import Story, volume_of
 

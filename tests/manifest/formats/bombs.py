@@ -76,7 +76,7 @@ def one_page():
 
 
 def prefixes():
-    urls = pa.repeat(TEXT, 1000)
+    urls = pa.repeat(TEXT, 600)
     return _write({"url": urls}, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY")
 
 

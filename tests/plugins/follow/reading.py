@@ -4,7 +4,7 @@ from cfetch.base.clock import SystemClock
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import read_checkpoint, write_checkpoint
 from cfetch.plugins.follow.reader import Reader
-from tests.plugins.follow.contract import listed
+from cfetch.testing.feed import listed
 
 
 async def read_on(world, path, seen):

@@ -5,10 +5,10 @@ import time
 
 from cfetch.base.clock import SystemClock
 from cfetch.base.secret import SecretUrl
-from cfetch.plugins.follow.backends.segment_files import DirectoryFiles, SegmentFiles, UrlFiles
-from cfetch.plugins.follow.backends.segments import SegmentSource
 from cfetch.plugins.follow.backends.web import Web
-from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.plugins.follow.server.segments.files import DirectoryFiles, SegmentFiles, UrlFiles
+from cfetch.plugins.follow.server.segments.source import SegmentSource
+from cfetch.plugins.follow.server.segments.writer import SegmentWriter
 from cfetch.wire.http import HttpTransport
 
 BASE = "https://files.example/data/"

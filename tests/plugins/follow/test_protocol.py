@@ -52,12 +52,6 @@ async def test_the_document_is_what_the_server_does(world):
                 assert answer == json.loads(expected.replace("<feed>", world.store.feed)), head
 
 
-def test_the_serial_example_is_one():
-    """What is not the reference server's is at least JSON."""
-    (example,) = re.findall(r'```json\n(\{\n  "schema": "cfetch.serial.*?)```', DOC, re.DOTALL)
-    assert json.loads(example)["next"] == 9
-
-
 @pytest.fixture(scope="module")
 def client():
     """The reader that the document shows."""

@@ -6,7 +6,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.plugins.follow.ranges import key_of
 from cfetch.plugins.follow.source import Change
-from tests.plugins.follow.contract import MergeContract, RecreateContract, RetentionContract
+from cfetch.testing.feed import MergeContract, RecreateContract, RetentionContract
 from tests.plugins.follow.simulator import SimulatedFeed
 
 

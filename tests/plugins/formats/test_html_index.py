@@ -120,9 +120,7 @@ def test_tags_are_read_as_by_a_browser(text, names):
     assert read(text, "http://h/d/") == (names, False)
 
 
-@pytest.mark.parametrize(
-    "text", ["<", "<a ", "<a a", "<!--", "<a b='", "<![", "<script>", "<script></", "&", "</"]
-)
+@pytest.mark.parametrize("text", ["<a a", "<!--", "<a b='", "<script></", "&"])
 def test_a_hostile_page_takes_time_in_proportion_to_its_size(text):
     """Also one that never ends a tag."""
     began_s = time.process_time()

@@ -68,7 +68,7 @@ URL = "<url>http://h/a</url>"
         (file(URL, 'name="a&#xA;b"'), "control"),
         (file(URL, ""), "path"),
         (file(""), "url: it is missing"),
-        (file("<url>ftp://h/a</url>"), "scheme"),
+        (file("<url>sftp://h/a</url>"), "scheme"),
         (file("<size>-5</size>" + URL), "size"),
         (file("<size>1e3</size>" + URL), "size"),
         (file("<size>1</size><size>2</size>" + URL), "given twice"),

@@ -25,11 +25,11 @@ from cfetch.plugins.spark.work import find_task_fault
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.server import HubPlace
 from cfetch.tasks.shares import cut, driver
-from cfetch.tasks.shares.place import place_at
+from cfetch.tasks.shares.task_destination import place_at
 from cfetch.tasks.shares.work import RunSpec
 from tests.engine.drive import tree
-from tests.plugins.spark.counting import counting
-from tests.plugins.spark.scene import asked, download, files_of, served, whole, write_manifest
+from tests.tasks.counting import counting
+from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -290,7 +290,7 @@ def test_tasks_together_keep_the_limit_of_a_host(tmp_path, small_shares):
     """Two at a time, eight files each: three connections in all, which no fixed share allows."""
     told: list[Event] = []
     rows = [{"path": f"f{n}", "size": 1000} for n in range(300)]
-    with counting() as origin:
+    with counting(together=3) as origin:
         files = [{"url": f"{origin.url}{row['path']}", **row} for row in rows]
         (tmp_path / "m.json").write_text(json.dumps({"version": 1, "files": files}))
         options = {"engine": "spark", "concurrency": 8, "per_host": 3, **HELD}

@@ -14,10 +14,10 @@ from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark.preflight import Look, look_around
 from cfetch.storage.buckets.object_store import pick_login
-from cfetch.tasks.shares.place import place_in_store
 from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task_destination import place_in_store
 from cfetch.tasks.shares.work import TaskCopy
-from tests.plugins.spark.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
+from tests.tasks.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
 
 FILES = files_of(20)
 NAMES = list(FILES)

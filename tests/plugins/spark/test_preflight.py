@@ -51,8 +51,8 @@ def test_one_that_cannot_work_is_named(how, words):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"wall_s": 161.0}, "executor 0 on b's clock is 60 s before the driver's"),
-        ({"wall_s": 39.0}, "executor 0 on b's clock is 60 s behind the driver's"),
+        ({"wall_s": 161.0}, "executor 0 on b has a clock 60 s before the driver's"),
+        ({"wall_s": 39.0}, "executor 0 on b has a clock 60 s behind the driver's"),
         ({"free_bytes": 100}, "executor 0 on b sees only 100 B free at --to"),
     ],
 )

@@ -19,13 +19,13 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.receipts import STOP_NAME, Report, encode_report, leave_receipt, share_receipt_name
 from cfetch.tasks.shares import task
 from cfetch.tasks.shares.cut import Pace, count_sharers, cut_shares
-from cfetch.tasks.shares.place import place_at
 from cfetch.tasks.shares.task import bring_share, divide_limits
+from cfetch.tasks.shares.task_destination import place_at
 from cfetch.tasks.shares.work import ShareOutcome, TaskCopy
 from cfetch.wire.loop import make_loop
 from tests.engine.drive import tree
 from tests.manifest.frozen import freeze
-from tests.plugins.spark.scene import (
+from tests.tasks.scene import (
     asked,
     files_of,
     read_receipts,

@@ -93,8 +93,7 @@ def test_frames_of_a_cluster_look_as_agreed(name, number, width, height):
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
-@pytest.mark.parametrize("unknown", [False, True])
-@pytest.mark.parametrize(("width", "height"), [*SIZES, (40, 8), (200, 60)])
+@pytest.mark.parametrize(("width", "height", "unknown"), [(80, 24, False), (40, 8, True)])
 def test_every_frame_fits(width, height, unknown, hostile):
     """Never more lines than the terminal has, nor wider; the last line stays free for the cursor."""
     shown = View()
@@ -107,9 +106,9 @@ def test_every_frame_fits(width, height, unknown, hostile):
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
-@pytest.mark.parametrize("many", [2, 8, 70])
+@pytest.mark.parametrize("many", [2, 70])
 @pytest.mark.parametrize("what", ["volumes", "executors"])
-@pytest.mark.parametrize(("width", "height"), [*SIZES, (80, 18), (40, 8), (200, 60)])
+@pytest.mark.parametrize(("width", "height"), [(80, 18), (40, 8)])
 def test_every_frame_with_a_panel_fits(width, height, what, many, hostile):
     """The same with several volumes or executors: all is well, one is out of use or slow, one is on trial."""
     for until_s in (7.0, 12.0, 15.0):

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from cfetch.show.metrics import Run, RunHeader
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Run
 from tests.show.live.replay import stream
 
 

@@ -17,11 +17,11 @@ from cfetch.storage.buckets.object_listing import LOOKS_A_PAGE, ListedPages, jud
 from cfetch.storage.buckets.object_records import ObjectRecords, records_name
 from cfetch.storage.buckets.object_store import About, Found, Listed, ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
-from cfetch.storage.volume import Standing
+from cfetch.storage.volume_values import Standing
+from cfetch.testing.volume import inspect_batch
 from tests.engine.drive import entry_of
 from tests.storage.buckets.test_object_store import ODD
 from tests.storage.buckets.test_object_volume import committed, record_of, staged, tidied
-from tests.storage.contract import inspect_batch
 
 ABOUT = About("sha256:ab", None, "run-1")
 
@@ -75,8 +75,8 @@ def heads(bucket):
 
 
 async def test_a_run_of_many_objects_reads_pages_and_asks_for_none_of_them(bucket, tmp_path):
-    """A second run of 1,500 objects takes two pages; a HEAD is asked only before the second is worth it."""
-    entries = [entry_of(n, f"d{n % 7}/{n}", b"%d" % n, digest=True) for n in range(1500)]
+    """A second run of 1,050 objects takes two pages; a HEAD is asked only before the second is worth it."""
+    entries = [entry_of(n, f"d{n % 7}/{n}", b"%d" % n, digest=True) for n in range(1050)]
     async with opened(bucket, tmp_path) as volume:
         for n, entry in enumerate(entries):
             assert await committed(volume, [await staged(volume, entry.path, b"%d" % n, digest=True)]) is None

@@ -11,7 +11,8 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.object_urls import make_listing, split_object_url
 from cfetch.storage.buckets import object_source
 from cfetch.storage.buckets.object_source import ObjectLinks, list_objects
-from cfetch.wire.http import HttpTransport
+from cfetch.wire.network import DIRECT
+from cfetch.wire.transport import RunTransport
 from tests.storage.buckets.test_object_store import ODD
 from tests.storage.s3_server import PREFIX, point_at
 from tests.wire.raw_server import RawServer, reply
@@ -157,7 +158,7 @@ async def test_why_an_object_is_refused(monkeypatch, status, message):
     """Its link is new, so nobody looks for another one: the login is at fault, or the region."""
     async with RawServer(reply(b"CANARY", status=status)) as server:
         point_at(monkeypatch, server.url)
-        transport = HttpTransport(connect_timeout_s=5)
+        transport = RunTransport(connect_timeout_s=5, network=DIRECT)
         try:
             with pytest.raises(Refused, match=message) as caught:
                 await transport.open(SecretUrl("s3://bucket/a"), {}, {}, fresh=False)

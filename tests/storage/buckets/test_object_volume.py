@@ -14,9 +14,9 @@ from cfetch.storage.buckets import object_store, object_volume
 from cfetch.storage.buckets.object_store import PIECE_BYTES, ObjectStore, Upload
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 from cfetch.storage.resume import identity
-from cfetch.storage.volume import BatchRecord, Holding, Standing
+from cfetch.storage.volume_values import BatchRecord, Holding, Standing
+from cfetch.testing.volume import inspect_batch
 from tests.engine.drive import entry_of
-from tests.storage.contract import inspect_batch
 from tests.storage.s3_server import Bucket, MotoServer, point_at
 from tests.wire.raw_server import RawServer
 

@@ -29,8 +29,10 @@ from cfetch.tasks.hub.server import HubPlace, open_hub
 from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.work import TaskCopy
 from tests.engine.drive import tree
-from tests.plugins.spark.counting import counting
-from tests.plugins.spark.scene import (
+from tests.show.records import active, attempt, finished, progress, record
+from tests.tasks.counting import counting
+from tests.tasks.hub.beats import FakeTask, beat, count_tasks
+from tests.tasks.scene import (
     files_of,
     read_receipts,
     served,
@@ -39,8 +41,6 @@ from tests.plugins.spark.scene import (
     whole,
     write_manifest,
 )
-from tests.show.records import active, attempt, finished, progress, record
-from tests.tasks.hub.beats import FakeTask, beat, count_tasks
 
 PER_HOST = 4
 # a straggler would be asked for twice, and its first request be under way at the server for a while
@@ -77,21 +77,21 @@ def begun(spec, share, copy):
 def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
     """Two of them, and all four of one when the other has ended: no fixed shares."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
-        long, short = plain_share(tmp_path, origin, "l", 600, 4), plain_share(tmp_path, origin, "s", 100, 4)
+        long, short = plain_share(tmp_path, origin, "l", 300, 4), plain_share(tmp_path, origin, "s", 50, 4)
         with begun(spec, long, TaskCopy(0, 1, 0, "a")), begun(spec, short, TaskCopy(1, 2, 0, "b")):
             pass
         assert origin.most_asking == PER_HOST
-        assert origin.requests == 700
+        assert origin.requests == 350
         assert count_tasks(hub) == 0
-    assert len(tree(tmp_path / "to")) == 700
+    assert len(tree(tmp_path / "to")) == 350
 
 
 def test_a_task_uses_what_the_other_does_not(tmp_path):
     """Four connections where its fixed share is one."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST
@@ -182,7 +182,11 @@ def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_conne
 def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
     """And brings its share to its end: a hub that cannot be reached costs nothing but the view."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with socket.create_server(("127.0.0.1", 0)) as silent, hub_of(settings) as hub, counting() as origin:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        hub_of(settings) as hub,
+        counting(together=PER_HOST // 2) as origin,
+    ):
         wrong = SecretText("00" * 32)
         at: HubAddress | None = HubAddress("127.0.0.1", silent.getsockname()[1], wrong)
         if trouble == "refuses":
@@ -247,14 +251,14 @@ async def test_leases_that_end_while_the_process_stands_still_may_be_others(pool
 def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     """The task keeps its leases for a while, then has its fixed share."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
-        share = plain_share(tmp_path, origin, "f", 400)
+        share = plain_share(tmp_path, origin, "f", 200)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
             while origin.requests < 100:
                 assert task.is_alive()
             hub.close()
-        assert origin.requests == 400
+        assert origin.requests == 200
         assert origin.most_asking == PER_HOST
 
 

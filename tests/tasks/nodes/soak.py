@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.plugins.lab.bench.content import Synthetic
-from cfetch.show.metrics import read_metrics
+from cfetch.show.metrics_reading import read_metrics
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
 from tests.tasks.processes.soak import PACE_BPS, Counted

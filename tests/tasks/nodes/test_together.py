@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from cfetch.app.download import prepare, prepare_planned
+from cfetch.app.download import prepare
+from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.plugins.lab.bench.content import Synthetic
@@ -16,6 +17,7 @@ from cfetch.timeline.table import open_table
 from tests.app.command import cfetch
 from tests.crash.process import started
 from tests.crash.scene import KIB, TIMEOUT_S, Children, Job, Scene, serving
+from tests.needs import case
 from tests.tasks.nodes.soak import soak
 from tests.tasks.processes.soak import Counted
 
@@ -106,7 +108,7 @@ def test_a_run_that_shares_nothing_is_not_joined(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("settings", "entry", "kind", "words"), [
     ({"to": ("a", "b")}, {}, UsageError, "one directory that all machines see"),
-    ({"to": ("a",), "engine": "spark"}, {}, ConfigError, "for the engine local"),
+    case({"to": ("a",), "engine": "spark"}, {}, ConfigError, "for the engine local"),
     ({"to": ("a",)}, {"batch": "x"}, UsageError, "names batches"),
 ])  # fmt: skip
 def test_what_nodes_cannot_share_is_refused(tmp_path, monkeypatch, settings, entry, kind, words):

@@ -10,8 +10,8 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.processes import engine
 from cfetch.tasks.processes.engine import ProcessesEngine
-from tests.plugins.spark.scene import served
 from tests.run.engines import FILES, NAMES, EngineContract
+from tests.tasks.scene import served
 
 
 class TestProcessesEngine(EngineContract):

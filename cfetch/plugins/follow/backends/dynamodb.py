@@ -5,6 +5,7 @@ the whole table; then every shard is read, a parent before its children. The str
 follower that was away for longer stops, and ``--resync`` scans anew. The cursor is the place in each shard.
 """
 
+import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,8 @@ from cfetch.base.secret import printable
 from cfetch.manifest.rows import KEYS
 from cfetch.plugins.follow.backends.aws import AwsClient
 from cfetch.plugins.follow.backends.change_log import News, Seen
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, parse_resource
+from cfetch.plugins.follow.source import FeedSource
 
 RECORDS = 1000  # of one answer of a shard: the service's own limit
 LOOKED_UP = 100  # keys of one request, as the service allows
@@ -124,6 +127,8 @@ class DynamoUpstream:
         }
         waiting = [record["dynamodb"]["Keys"] for record in named.values()]
         items: dict[bytes, dict[str, Any]] = {}
+        # One request for each LOOKED_UP keys, and TRIES more: DynamoDB may leave keys of a request
+        # unanswered, which then wait at the end of the line.
         for _ in range(TRIES + len(waiting) // LOOKED_UP):
             if not waiting:
                 break
@@ -175,3 +180,23 @@ def _plain(value: Mapping[str, Any]) -> object:
     if kind == "M":
         return {name: _plain(each) for name, each in inner.items()}
     return None if kind == "NULL" else inner
+
+
+def _open_table(name: FeedName, context: FeedContext) -> FeedSource:
+    table, region, endpoint = parse_resource(name, "table")
+
+    def make(service: str) -> AwsClient:
+        return AwsClient(
+            service,
+            "DynamoDB",
+            region=region,
+            endpoint=endpoint,
+            own={"TrimmedDataAccessException": make_expired},
+            clock=context.clock,
+            jitter=random.random,
+        )
+
+    return context.open_log(DynamoUpstream(table, make("dynamodb"), make("dynamodbstreams")))
+
+
+FEED = FeedKind("dynamodb://TABLE?region=REGION", _open_table, is_owners=True)

@@ -18,10 +18,12 @@ from cfetch.base.errors import (
     Transient,
     UsageError,
 )
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
 from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url
 from cfetch.plugins.follow.backends.web import Web, open_web
 from cfetch.plugins.follow.protocol import (
     SCHEMA,
@@ -36,7 +38,7 @@ from cfetch.plugins.follow.protocol import (
 from cfetch.plugins.follow.ranges import KeyRange, Position, Range, Span
 from cfetch.plugins.follow.source import FeedId, Gone, NotModified, Page, Ranges, Why
 from cfetch.show.format import plural
-from cfetch.wire.judge import Headers
+from cfetch.wire.headers import Headers
 from cfetch.wire.network import DIRECT, Network
 
 MAX_REPLY_BYTES = 16 << 20  # 10,000 changes of 1,600 bytes, or 100,000 live ranges
@@ -200,7 +202,7 @@ class HttpSource:
         )
         if answer.status == HTTPStatus.NOT_MODIFIED:
             return _Answer(answer.status, answer.headers, None)
-        document = read_feed_document(answer.body, answer.status, self._shown, SCHEMA)
+        document = _read_feed_document(answer.body, answer.status, self._shown, SCHEMA)
         return _Answer(answer.status, answer.headers, document)
 
     async def _ask_feed_id(self) -> str:
@@ -215,7 +217,7 @@ class HttpSource:
             return None
         code = check_members(answer.document, "the answer 410", ("schema", "error", "code"))["code"]
         if code == Why.STALE:
-            raise make_replaced_error(self._shown)
+            raise _make_replaced_error(self._shown)
         if type(code) is not int or code not in set(Why):
             raise self._hostile("an answer 410 has no sub-code that is known")
         return Gone(Why(code))
@@ -235,7 +237,7 @@ class HttpSource:
         if self._feed is None:
             self._feed = feed
         elif self._feed != feed:
-            raise make_replaced_error(self._shown)
+            raise _make_replaced_error(self._shown)
         return document
 
     def _read_range(self, row: object) -> Range:
@@ -258,14 +260,14 @@ class HttpSource:
         return HostileFeed(f"{self._shown}: {what}")
 
 
-def make_replaced_error(shown: str) -> FeedReplaced:
+def _make_replaced_error(shown: str) -> FeedReplaced:
     """The error of an answer that comes from another feed than before, at the URL ``shown``."""
     return FeedReplaced(
         f"the feed at {shown} was deleted or made anew, so what was read of the old one does not count"
     )
 
 
-def read_feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
+def _read_feed_document(body: bytes, status: int, shown: str, schema: str) -> dict[str, Any]:
     """Read a feed's document, of any version of ``schema``; its other rules are not checked.
 
     Raises:
@@ -318,3 +320,13 @@ async def _split_range(url: str, of: str | None, network: Network) -> tuple[str,
         raise UsageError(f"cannot split {whole}: {error}") from None
     finally:
         await source.close()
+
+
+def _open_http(name: FeedName, context: FeedContext) -> HttpSource:
+    url = SecretUrl(check_url(name.url))
+    if "?" in url.reveal():  # checked before there is a transport, which would need a close
+        raise UsageError(f"a feed's URL has no query: {url}")
+    return HttpSource(url, open_web(context.network, context.clock), context.tell_left_out)
+
+
+FEED = FeedKind("an http(s):// URL", _open_http, WEB)

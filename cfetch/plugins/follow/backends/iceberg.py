@@ -15,10 +15,13 @@ from typing import Any
 import msgspec
 
 from cfetch.base.errors import HostileFeed, Refused, StaleAnswer, UsageError
+from cfetch.base.schemes import OBJECT_STORES
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
 from cfetch.plugins.follow.backends.change_log import News, see_object
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_table_url
 from cfetch.plugins.follow.backends.web import read_json
+from cfetch.plugins.follow.source import FeedSource
 from cfetch.storage.buckets.object_reader import ObjectReader
 
 METADATA = "metadata"
@@ -130,3 +133,10 @@ def _check_rows(rows: Iterable[object]) -> Iterator[dict[str, Any]]:
         if not isinstance(row, dict):
             raise TypeError("not a record")
         yield row
+
+
+def _open_table(name: FeedName, context: FeedContext) -> FeedSource:
+    return context.open_log(IcebergUpstream(check_table_url(name)))
+
+
+FEED = FeedKind("iceberg+s3://BUCKET/TABLE", _open_table, OBJECT_STORES, is_owners=True)

@@ -7,6 +7,7 @@ have been dropped yet, or the checkpoint has expired.
 """
 
 import hashlib
+import random
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from cfetch.base.clock import Clock
 from cfetch.base.errors import CheckpointExpired, FeedReplaced, HostileFeed
 from cfetch.manifest.rows import Document
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, parse_resource
 from cfetch.plugins.follow.backends.kinesis_api import (
     ExpiredIterator,
     KinesisApi,
@@ -268,3 +270,12 @@ def _select_keys(changes: list[Change], keys: KeyRange) -> tuple[Change, ...]:
 
 def _make_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _open_stream(name: FeedName, context: FeedContext) -> KinesisSource:
+    stream, region, endpoint = parse_resource(name, "stream")
+    api = KinesisApi(stream, region=region, clock=context.clock, jitter=random.random, endpoint=endpoint)
+    return KinesisSource(api, context.clock)
+
+
+FEED = FeedKind("kinesis://STREAM?region=REGION", _open_stream, is_owners=True, lists_all=False)

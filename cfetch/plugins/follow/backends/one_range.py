@@ -1,4 +1,4 @@
-"""A feed of one range that has all keys and never splits, as lists of changes under a growing serial have."""
+"""A feed of one range that has all keys and never splits, as an observed source has."""
 
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Position, Range, Span
 from cfetch.plugins.follow.source import FeedId, Gone, NotModified, Page, Ranges, Why

@@ -8,9 +8,12 @@ Nothing is ever deleted. The cursor is the last number.
 import re
 from collections.abc import Callable
 
-from cfetch.base.errors import HostileFeed, StaleAnswer
+from cfetch.base.errors import HostileFeed, StaleAnswer, UsageError
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.plugins.follow.backends.change_log import News, Seen
+from cfetch.plugins.follow.backends.feed_kind import FeedKind, observe
+from cfetch.plugins.follow.backends.observed import Upstream
 from cfetch.plugins.follow.backends.web import Web
 
 STATE = "state.txt"
@@ -61,3 +64,12 @@ class OsmUpstream:
 def _name_number(number: int) -> str:
     text = f"{number:09}"
     return f"{text[:3]}/{text[3:6]}/{text[6:]}"
+
+
+def _make_upstream(url: SecretUrl, web: Web, first: list[str]) -> Upstream:
+    if first and not (first[0].isascii() and first[0].isdigit() and int(first[0]) <= MOST):
+        raise UsageError(f"{url}: from= is the first number that is wanted, as 6330000")
+    return OsmUpstream(url, web, int(first[0]) if first else None)
+
+
+FEED = FeedKind("osm+http(s)://…", observe("from", _make_upstream), WEB)

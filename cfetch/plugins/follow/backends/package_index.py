@@ -19,9 +19,11 @@ from urllib.parse import quote
 import msgspec
 
 from cfetch.base.errors import Refused, StaleAnswer, Transient
+from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.urls import UrlError, join_url
 from cfetch.plugins.follow.backends.change_log import News, Seen, interval_below
+from cfetch.plugins.follow.backends.feed_kind import FeedKind, observe
 from cfetch.plugins.follow.backends.web import Web, ask_together, read_json
 
 KIND = "pypi"
@@ -205,3 +207,6 @@ def _make_row(file: _File, page_url: str) -> dict[str, object]:
         row["size"] = file.size
     row |= {name: value for name, value in file.hashes.items() if name in ("sha256", "blake3", "md5")}
     return row
+
+
+FEED = FeedKind(f"{KIND}+http(s)://…", observe("project", IndexUpstream), WEB)

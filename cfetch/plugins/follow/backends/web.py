@@ -13,9 +13,8 @@ from cfetch.base.errors import HostileFeed
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import SecretUrl
 from cfetch.wire.document import Answer, ask
-from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
-from cfetch.wire.transport import Transport
+from cfetch.wire.transport import RunTransport, Transport
 
 T = TypeVar("T")
 CONNECT_TIMEOUT_S = 10.0
@@ -60,7 +59,7 @@ class Web:
 
 def open_web(network: Network, clock: Clock) -> Web:
     """Open a way over ``network``, with no connection yet. Close it."""
-    transport = HttpTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
+    transport = RunTransport(connect_timeout_s=CONNECT_TIMEOUT_S, network=network)
     return Web(transport, clock, random.random)
 
 

@@ -3,7 +3,7 @@
 It exists so that the protocol can be tried and tested against a server that really splits and merges ranges.
 
     process.py             the process: listens, looks for changes again and again, ends in good order
-    doorbell.py            when to look again: after some time, or when the system tells of a change
+    scan_timer.py            when to look again: after some time, or when the system tells of a change
     handler.py             HTTP to JSON (docs/feed-protocol.md) and the files themselves; decides nothing
                            (how it is served: cfetch/wire/serving.py)
     store.py               ranges, changes, files as last seen: one transaction a call; drops old changes
@@ -12,8 +12,7 @@ It exists so that the protocol can be tried and tested against a server that rea
     tree_publisher.py      a directory, compared with how it was last seen
     source_root.py         is that the directory that was published, and are its disks mounted?
     stream_publisher.py    a JSON Lines file that is appended to
-    segment_writer.py      the same feed as files for static storage (docs/feed-segments.md)
-    segment_disk.py        the writer's steps on disk, one by one, so that a test can stop it anywhere
+    segments/              the same feed as files for static storage (docs/feed-segments.md)
     conformance.py         checks any feed server against the protocol
 
 ::

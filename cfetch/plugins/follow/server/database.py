@@ -6,7 +6,6 @@ through the other: it sees one moment and waits for no change. A lock beside the
 out; the kernel frees it after kill -9.
 """
 
-import fcntl
 import os
 import sqlite3
 import threading
@@ -14,11 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cfetch.base.errors import Held, LocalFault
+from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault, make_private
+from cfetch.storage.locks import need_lock
+from cfetch.storage.own_databases import open_database
 
-BUSY_MS = 10_000  # longer than one transaction, for which a writer holds the file
+BUSY_S = 10.0  # longer than one transaction, for which a writer holds the file
 
 
 class Database:
@@ -30,8 +31,6 @@ class Database:
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
             self._lock = os.fdopen(self._take_lock(directory))
-        except BlockingIOError:
-            raise Held(f"another server publishes the feed in {printable(str(directory))}") from None
         except OSError as error:
             shown = printable(str(directory))
             raise local_fault(
@@ -52,20 +51,20 @@ class Database:
         make_private(directory)
         lock = _open_private(directory / "lock")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = f"another server publishes the feed in {printable(str(directory))} ({{holder}})"
+            need_lock(lock, held, name=directory / "lock", remedy="--state names another place")
             os.close(_open_private(self.path))  # before SQLite locks it: a close later would drop those locks
             for tail in ("-wal", "-shm"):  # files of a dead server; new ones get the database's mode
                 with suppress(FileNotFoundError):
                     os.close(_open_private(self.path.with_name(self.path.name + tail), make=False))
-        except OSError:
+        except BaseException:
             os.close(lock)
             raise
         return lock
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        self._connections.append(connection)
-        connection.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+        with open_database(self.path, timeout_s=BUSY_S) as connection:
+            self._connections.append(connection)
         return connection
 
     @contextmanager

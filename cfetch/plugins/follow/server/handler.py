@@ -99,6 +99,8 @@ class _Server:
         return self._answer({"range": of, "first": span.first, "last": span.last})
 
     async def read(self, request: web.Request) -> web.StreamResponse:
+        # ``via``: the live range that is asked; ``of``: the range whose changes are wanted, itself or an
+        # ancestor
         via, of = self._read_target(request)
         next_lsn = _check_parameter(request, "next_lsn", _parse_integer)
         keys = _check_parameter(request, "keys", parse_keys)
@@ -107,6 +109,9 @@ class _Server:
             raise FieldError("limit: it must be at least 1")
         mark = request.query.get("mark", "")
         window = await _call_store(self._store.read_window, of, via, next_lsn, keys, limit, mark, status=400)
+        # A window has no rows if one of these is set. The reader has waited too long (``expired``), or it
+        # knows an LSN that this feed has never given (``ahead``) or has given to another change (``other``):
+        # then the feed is older than the reader, and going on would skip changes.
         if window is None:
             raise _refuse_gone(via)
         if window.expired is not None:

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 from cfetch.base.clock import Clock
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.secret import printable
-from cfetch.plugins.follow.server.doorbell import Doorbell
 from cfetch.plugins.follow.server.handler import feed_app
+from cfetch.plugins.follow.server.scan_timer import Doorbell
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.server.store import FeedStore
 from cfetch.plugins.follow.server.stream_publisher import StreamPublisher

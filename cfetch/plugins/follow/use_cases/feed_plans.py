@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from cfetch.app.delete_limit import DeleteLimit
-from cfetch.app.download import prepare_entries
+from cfetch.app.free_space import DISK_RESERVE_BYTES
+from cfetch.app.given import prepare_entries
 from cfetch.app.plans import archive_plans, list_plans, roll_back_plan
 from cfetch.app.prepared import join_roots
-from cfetch.app.room import DISK_RESERVE_BYTES
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, Refused, UsageError
@@ -25,8 +25,8 @@ from cfetch.plugins.follow.use_cases.mirror import Mirror
 from cfetch.plugins.follow.use_cases.own_files import prove_by
 from cfetch.run.catalogue import Homes, Own
 from cfetch.show.format import plural
+from cfetch.storage.batch_record_edits import name_too, strike_out
 from cfetch.storage.directory import Directory, Identity
-from cfetch.storage.taken_back import name_too, strike_out
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_PLANS = 100  # completed plans that a follower leaves on the timeline; each run reads their names

@@ -38,7 +38,7 @@ from cfetch.base.records import Summary
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import SafePath
 from cfetch.plugins.follow.backends.change_log import forget_log
-from cfetch.plugins.follow.backends.opening import find_host, open_feed
+from cfetch.plugins.follow.backends.opening import find_host, lists_all_files, open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
 from cfetch.plugins.follow.journal import STEP, Journal, Step, locate_journal, name_feed
@@ -176,7 +176,7 @@ def _check_options(feed: str, settings: Settings, options: FollowOptions, where:
     """Raise ConfigError if options do not fit the feed or the destinations."""
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")
-    if options.resync and options.delete and feed.startswith("kinesis://"):
+    if options.resync and options.delete and not lists_all_files(feed):
         raise ConfigError(
             "a stream keeps changes for days, and does not name older files: give --resync without --delete"
         )

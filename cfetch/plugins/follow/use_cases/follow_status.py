@@ -5,7 +5,6 @@ running at the same time.
 """
 
 import asyncio
-import fcntl
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import SourceError, UsageError
+from cfetch.base.errors import Held, SourceError, UsageError
 from cfetch.plugins.follow.backends.opening import open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import Checkpoint, read_checkpoint
@@ -23,6 +22,7 @@ from cfetch.plugins.follow.reader import Reader
 from cfetch.plugins.follow.use_cases.follow_text import FollowStatus
 from cfetch.run.directories import require_directory
 from cfetch.run.open_manifest import shown_name
+from cfetch.storage.locks import take_lock
 from cfetch.wire.network import Network, make_network
 
 MOST_CHANGES = 10_000  # are counted: some seconds
@@ -107,8 +107,8 @@ def _is_locked(path: Path) -> bool:
     with suppress(FileNotFoundError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+            take_lock(descriptor, "{holder} follows", shared=True)
+        except Held:
             return True
         finally:
             os.close(descriptor)

@@ -21,8 +21,8 @@ from cfetch.plugins.follow.use_cases.own_files import OwnFiles
 from cfetch.run.catalogue import Homes, Own
 from cfetch.run.directories import find_places
 from cfetch.run.volumes import Volumes
+from cfetch.storage.claims import end_claims
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.occupancy import end_claims
 from cfetch.storage.tree import ReadOnlyTree
 
 MOST_COUNTED = 100_000  # files are counted at a follower's end: half a second

@@ -32,7 +32,7 @@ from cfetch.plugins.lab.bench.watching import watch_metrics
 from cfetch.plugins.lab.views.bench_document import Figures, Machine
 from cfetch.show.counts import Counts
 from cfetch.show.format import plural
-from cfetch.show.metrics import Run, read_metrics
+from cfetch.show.metrics_reading import Run, read_metrics
 
 CFETCH = (sys.executable, "-m", "cfetch")
 LIMIT_S = 600.0  # a run that takes longer hangs: the slowest file of any scenario needs less

@@ -11,7 +11,7 @@ import math
 import socket
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from cfetch.plugins.lab.bench.content import Content
@@ -24,10 +24,8 @@ from cfetch.plugins.lab.bench.http_messages import (
     parse_head,
     reply_head,
 )
-from cfetch.plugins.lab.bench.network import ConnectionTraits, drown_factor, pace_now
-
-if TYPE_CHECKING:
-    from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.plugins.lab.bench.network import ConnectionTraits, Network, drown_factor, pace_now
+from cfetch.plugins.lab.bench.pacing import Pacer
 
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
 TURN_BYTES = 1 << 20  # a fast reader gets this much before the other connections have their turn
@@ -131,6 +129,31 @@ class _Body:
         return self.rate_bps < math.inf or has_window or any(part is not None for part in changing)
 
 
+class Host(Protocol):
+    """The origin, as a connection sees it (``origin.py``)."""
+
+    network: Network
+
+    @property
+    def pacer(self) -> Pacer:
+        """Paces the bodies of all connections."""
+
+    def accept(self, connection: "Connection") -> Accepted:
+        """Number a new connection."""
+
+    def forget(self, connection: "Connection") -> None:
+        """Forget a connection that is over."""
+
+    def content(self, path: str) -> Content | None:
+        """The file at ``path``, or None."""
+
+    def factor(self, host: int) -> float:
+        """How many times as long everything takes at ``host`` now."""
+
+    def note(self, head: Head, path: str, query: str, connection: "Connection") -> Fault | None:
+        """Count and list a request. Returns its fault, if any."""
+
+
 class Connection(asyncio.Protocol):
     """One client's connection: requests in, replies out, one at a time and in order.
 
@@ -138,7 +161,7 @@ class Connection(asyncio.Protocol):
     ``Paced``.
     """
 
-    def __init__(self, origin: "Origin", host: int) -> None:
+    def __init__(self, origin: Host, host: int) -> None:
         self._origin = origin
         self.host = host
         self.since_s = 0.0

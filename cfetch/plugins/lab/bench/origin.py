@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cfetch.base.schemes import HTTP
 from cfetch.plugins.lab.bench.connection import Accepted, Connection, Server
 from cfetch.plugins.lab.bench.content import Content, Fixed
 from cfetch.plugins.lab.bench.faults import Fault, Script, fault_for
@@ -153,7 +154,7 @@ class Origin:
             server = await loop.create_server(make, address, 0 if number else port, backlog=BACKLOG)
             self._servers.append(server)
             host, taken = server.sockets[0].getsockname()[:2]
-            self.urls.append(f"http://{f'[{host}]' if ':' in host else host}:{taken}/")
+            self.urls.append(f"{HTTP}://{f'[{host}]' if ':' in host else host}:{taken}/")
         return self
 
     async def __aexit__(

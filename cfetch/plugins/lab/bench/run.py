@@ -17,7 +17,7 @@ from cfetch.plugins.lab.bench.peers import find_installed, race
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.views.bench_document import Comparison
-from cfetch.show.metrics import Run
+from cfetch.show.metrics_reading import Run
 
 ROUNDS = 3  # the least number at which one bad run does not move the median
 LIMIT_S = 120.0  # twice the time of the slowest file in cfetch's own scenarios

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cfetch.base.errors import LocalFault
+from cfetch.base.schemes import HTTP, HTTPS
 from cfetch.plugins.lab.bench.content import pieces
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.scenario import Scenario
@@ -94,7 +95,7 @@ def static_server(
     )
     try:
         _wait_for(port, process)
-        scheme, ca_file = ("https", folder / "certificate.pem") if tls else ("http", None)
+        scheme, ca_file = (HTTPS, folder / "certificate.pem") if tls else (HTTP, None)
         yield StaticServer("nginx", f"{scheme}://127.0.0.1:{port}/", ca_file)
     finally:
         process.terminate()

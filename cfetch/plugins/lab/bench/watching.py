@@ -21,7 +21,8 @@ from cfetch.base.events import (
     RunStarted,
 )
 from cfetch.base.records import EndRecord, FileRecord
-from cfetch.show.metrics import Document, RunHeader, decode_document
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Document, decode_document
 from cfetch.show.summary import Tally
 
 LOOK_EVERY_S = 0.5  # the file gets new lines once a second

@@ -36,7 +36,7 @@ from cfetch.plugins.lab.views.tuning_document import (
     format_values,
 )
 from cfetch.show.format import plural
-from cfetch.storage.files import open_output
+from cfetch.storage.outputs import open_output
 
 READ_KEYS: dict[Policy, tuple[str, ...]] = {"adaptive": GRID_KEYS[:1], "cloudfetch": GRID_KEYS}
 DEFAULT_GRID = tuple(

@@ -22,7 +22,8 @@ from cfetch.plugins.lab.tuning.curves import RecordedFile, record_curves
 from cfetch.plugins.lab.tuning.history import History, build_history
 from cfetch.plugins.lab.tuning.replay import Group, Setting, prepare_group, replay
 from cfetch.plugins.lab.views.tuning_document import Estimates
-from cfetch.show.metrics import Run, RunHeader, read_metrics
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import Run, read_metrics
 
 HOST_FILES = 100  # a host with fewer files in a run shows nothing about its slowest files
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns

@@ -21,7 +21,7 @@ from cfetch.plugins.lab.tuning.runs import Load, Policy, read_recorded_policy, r
 from cfetch.plugins.lab.views.tuning_document import Tuning
 from cfetch.plugins.spark.session import spark_session
 from cfetch.show.format import plural
-from cfetch.show.metrics import expand_metrics
+from cfetch.show.metrics_reading import expand_metrics
 from cfetch.storage.files import input_fault
 
 SAY_EVERY_S = 2.0

@@ -4,6 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cfetch.base.schemes import HTTP, HTTPS
 from cfetch.plugins.lab.views.bench_document import CleanBench, CleanSet, Contender
 from cfetch.show.format import count, plural, size
 
@@ -25,7 +26,7 @@ def view(bench: CleanBench) -> RenderableType:
 def _draw_heading(bench: CleanBench) -> Text:
     machine = bench.machine
     return Text(
-        f"served by {bench.server} over {'https' if bench.tls else 'http'}; {plural(bench.rounds, 'round')}; "
+        f"served by {bench.server} over {HTTPS if bench.tls else HTTP}; {plural(bench.rounds, 'round')}; "
         f"cfetch {bench.version}, Python {machine.python}, {plural(machine.cpus, 'CPU')}",
         style="dim",
     )

@@ -81,7 +81,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict(rows: list[Row]) -> str:
-    """Compare ``adaptive`` with the better of two policies and with the oracle; empty if it was not run."""
+    """Compare ``adaptive`` with the better of two other policies; empty if it was not run."""
     by_name = {row.policy: row for row in rows}
     judged = by_name.get(JUDGED)
     others = [by_name[name] for name in SEED_POLICIES if name in by_name]
@@ -94,8 +94,4 @@ def verdict(rows: list[Row]) -> str:
         if abs(change) <= LEVEL
         else f"{abs(change):.0%} {'slower' if change > 0 else 'faster'} than"
     )
-    text = f"{JUDGED} is {word} the better of the others ({best.policy})"
-    oracle = by_name.get("oracle")
-    if oracle is not None:
-        text += f", {judged.ratio_p50 / oracle.ratio_p50:.2f} times the oracle's time"
-    return text
+    return f"{JUDGED} is {word} the better of the others ({best.policy})"

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
+from cfetch.base.config.reading import ASKING
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.reading import check_base_url
@@ -123,7 +124,7 @@ def _choose_options(
     for name in ("hash_column", "path_column", "size_column", "to", "url_column"):
         if getattr(chosen, name) != getattr(standard, name):  # a hash that nobody compares is worse than none
             raise ConfigError(f"setting {name} means nothing here; download has an argument for it")
-    if chosen.name_by in ("row", "header"):
+    if chosen.name_by in ("row", *ASKING):
         raise ConfigError(f"name_by {chosen.name_by} is not for a data frame; state a column of paths")
     if chosen.base_url is not None:
         check_base_url(chosen.base_url)

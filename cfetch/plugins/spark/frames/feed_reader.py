@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
-from cfetch.plugins.spark.frames.feed_source import Feed, Span, locate_receipts, read_span
+from cfetch.plugins.spark.frames.feed_spans import Feed, Span, locate_receipts, read_span
 from cfetch.plugins.spark.frames.manifest_directory import START, Position, advance, list_manifests
 from cfetch.tasks.hub.leases import divide_fairly
 

@@ -27,11 +27,11 @@ from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.share_files import ShareFiles, write_shares
 from cfetch.run.directories import find_places, require_directory
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.shares.cut import Pace, count_sharers, cut_shares
-from cfetch.tasks.shares.place import place_at
+from cfetch.tasks.shares.task_destination import place_at
 from cfetch.tasks.shares.work import RunSpec, Share
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import make_network

@@ -6,7 +6,6 @@ receipt answers for as long as its files stand; an entry that failed stays faile
 A task may ask for some entries of a share only: then the receipt grows by those that it lacks.
 """
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import FileRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
+from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import (
     Report,
     ShareResult,
@@ -127,9 +127,9 @@ def hold_lock(path: Path) -> Iterator[None]:
     with on_disk(path):
         file = path.open("ab")
     with file:
+        remedy = "the data source needs a shared file system with file locks"
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            need_lock(file.fileno(), f"{{holder}} has {path}", name=path, remedy=remedy, waits=True)
         except OSError as error:
-            what = f"cannot lock {path}; the data source needs a shared file system with file locks"
-            raise local_fault(error, what) from None
+            raise local_fault(error, f"cannot lock {path}; {remedy}") from None
         yield

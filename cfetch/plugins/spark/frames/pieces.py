@@ -5,7 +5,6 @@ Spark evaluates the same rows again. If they become objects of a store, the stor
 are in place. If only contents are wanted, the files go to a directory of the task's own.
 """
 
-import fcntl
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
@@ -34,9 +33,10 @@ from cfetch.plugins.spark.schemas import arrow_schema
 from cfetch.plugins.spark.work import current_task
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
+from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
-from cfetch.tasks.shares.place import Place, place_at, place_in_store
 from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
 RESULTS = {
@@ -203,13 +203,13 @@ def _make_scratch() -> Iterator[Path]:
             yield Path(name)
         return
     with on_disk(Path(first)):
-        gate = _lock_directory(first, fcntl.LOCK_EX)  # others wait: a directory is locked before it is seen
+        gate = _lock_directory(first, waits=True)  # others wait: a directory is locked before it is seen
         for left in Path(first).glob(f"{_SCRATCH}*"):
-            with suppress(OSError):
-                os.close(_lock_directory(left, fcntl.LOCK_EX | fcntl.LOCK_NB))
+            with suppress(OSError, Held):
+                os.close(_lock_directory(left))
                 shutil.rmtree(left)
         own = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=first))
-        lock = _lock_directory(own, fcntl.LOCK_EX)
+        lock = _lock_directory(own, waits=True)
         os.close(gate)
     try:
         yield own
@@ -218,12 +218,16 @@ def _make_scratch() -> Iterator[Path]:
         os.close(lock)
 
 
-def _lock_directory(path: str | Path, how: int) -> int:
-    """A descriptor that holds the lock of a directory until it is closed. Raises OSError: another has it."""
+def _lock_directory(path: str | Path, *, waits: bool = False) -> int:
+    """A descriptor that holds the lock of a directory until it is closed.
+
+    Raises Held; LocalFault: there are no locks, so nobody can tell whose directory it is; OSError.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, how)
-    except OSError:
+        remedy = "let spark.local.dir be on a local disk"
+        need_lock(descriptor, f"{{holder}} uses {path}", name=Path(path), remedy=remedy, waits=waits)
+    except BaseException:
         os.close(descriptor)
         raise
     return descriptor

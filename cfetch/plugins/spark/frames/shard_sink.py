@@ -88,6 +88,8 @@ class ParquetSink(WebdatasetSink):
 def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
     """A manifest's key -> the frame's column. Raises UsageError."""
     settings = options.settings
+    if isinstance(settings.url_column, tuple):
+        raise ConfigError("url_column names several columns; a frame has one row for each file")
     columns = {
         "url": settings.url_column or "url",
         "path": settings.path_column,

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, Misfit
 from cfetch.manifest.plan_file import identity_of
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.manifest.strict_json import Misfit, read_digits
+from cfetch.manifest.strict_json import read_digits
 from cfetch.plugins.formats.parquet_table import read_cells
 
 SAME_PATH = "another row has the same path with another url, size or hash; give it another path"

@@ -18,7 +18,7 @@ from cfetch.plugins.spark.prepare.prepared import PreparedPlan
 from cfetch.plugins.spark.session import require_libraries, spark_session
 from cfetch.run.signals import listen
 from cfetch.storage.files import make_private, on_disk
-from cfetch.storage.sharing import share_files
+from cfetch.storage.group_rights import share_files
 from cfetch.tasks.shares.cut import Pace
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.schemes import FILE
 from cfetch.base.secret import printable
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import refuse_server_names
@@ -51,7 +52,7 @@ from cfetch.plugins.spark.table_writer import TABLES
 from cfetch.plugins.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
 from cfetch.run.open_manifest import expand_manifests
 from cfetch.storage.files import input_fault, make_private, on_disk
-from cfetch.storage.sharing import is_for_group, make_directory
+from cfetch.storage.group_rights import is_for_group, make_directory
 from cfetch.tasks.shares.cut import Pace
 
 T = TypeVar("T")
@@ -384,7 +385,7 @@ class _Preparation(NamedTuple):
 
     def _open_tables(self, table: str, paths: Sequence[Path]) -> DataFrame:
         """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
-        names = [f"file://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
+        names = [f"{FILE}://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
         return self.spark.read.schema(ddl(TABLES[table])).parquet(*names)
 
 

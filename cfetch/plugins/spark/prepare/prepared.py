@@ -16,7 +16,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.plugins.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file
-from cfetch.storage.sharing import make_directory
+from cfetch.storage.group_rights import make_directory
 from cfetch.tasks.shares.work import Share
 
 PLAN = "plan"

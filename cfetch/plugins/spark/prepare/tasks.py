@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cfetch.base.secret import printable
-from cfetch.manifest.collisions import compare_entries
+from cfetch.manifest.clashes import compare_entries
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.freezing import places
 from cfetch.plugins.spark.prepare.rows import drop_rows, open_rejects

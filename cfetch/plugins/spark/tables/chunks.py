@@ -17,7 +17,8 @@ import msgspec
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO, is_compressed, is_zstd, open_decompressor
-from cfetch.show.metrics import MAX_LINE_BYTES, Document, RunHeader, decode_document
+from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import MAX_LINE_BYTES, Document, decode_document
 from cfetch.storage.files import input_fault
 
 CHUNK_BYTES = 64 << 20  # some 100,000 files: a few seconds for a task, which itself costs 50 ms

@@ -35,7 +35,7 @@ from cfetch.plugins.spark.tables.writing import (
 )
 from cfetch.plugins.spark.work import explain_failure, group_into_tasks, run_tasks
 from cfetch.show.analysis import run_line
-from cfetch.show.metrics import ENDINGS
+from cfetch.show.metrics_reading import ENDINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,17 +4,17 @@ A run's files are named ``<run>-<command>-<source>-<line>-<chunk>.parquet``: the
 wrote them, then the chunk. The run's row, ``runs/day=…/<run>.parquet``, names the load that counts.
 """
 
-import fcntl
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cfetch.base.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.tables.columns import TABLES, table_schema
 from cfetch.plugins.spark.tables.writing import open_table
+from cfetch.storage.locks import need_lock
 
 _MARK = "_tables.json"
 _FORMAT = b'{"schema":"cfetch.tables/1"}\n'
@@ -148,13 +148,9 @@ def _make_tables(root: Path) -> None:
 
 
 def _take_lock(lock: Any, root: Path) -> None:  # noqa: ANN401
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Held(
-            f"another load is writing the tables in {printable(str(root), 1000)}; "
-            "run this again when it has ended"
-        ) from None
+    shown = printable(str(root), 1000)
+    held = f"another load is writing the tables in {shown} ({{holder}}); run this again when it has ended"
+    need_lock(lock.fileno(), held, name=root, remedy="name a directory on another file system")
 
 
 def _write_table(path: Path, table: str, rows: list[Any]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.plugins.follow.contract import MergeContract, RecreateContract, RetentionContract
+from cfetch.testing.feed import MergeContract, RecreateContract, RetentionContract
 from tests.plugins.follow.http_world import HttpWorld
 
 

@@ -328,6 +328,7 @@ async def test_a_server_that_is_busy_is_asked_again():
 async def test_a_server_that_says_nothing_is_given_up(monkeypatch, slow):
     """Silence, before the reply or in it, is no wait without end."""
     monkeypatch.setattr(document, "SILENCE_S", 0.05)
+    monkeypatch.setattr(document, "FIRST_BYTE_S", 0.05)
     with pytest.raises(Transient, match="no byte for"):
         await asked(listing, slow)
 

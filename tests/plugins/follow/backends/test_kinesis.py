@@ -24,7 +24,7 @@ from cfetch.plugins.follow.backends.kinesis_shards import (
 )
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Position
 from cfetch.plugins.follow.source import Gone, NotModified, Page, Why
-from tests.plugins.follow.contract import (
+from cfetch.testing.feed import (
     NAMES,
     MergeContract,
     RecreateContract,

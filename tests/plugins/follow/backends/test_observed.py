@@ -7,7 +7,7 @@ import pytest
 from cfetch.base.errors import FeedReplaced, HostileFeed, LocalFault
 from cfetch.plugins.follow.backends.change_log import LOG_NAME, ChangeLog, News, Seen, interval_below
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
-from tests.plugins.follow.contract import FeedContract, drained, told
+from cfetch.testing.feed import FeedContract, drained, told
 from tests.plugins.follow.observed_world import Memory, ObservedWorld, as_whole
 
 ROW = {"url": "http://h.example/x", "size": 1}
@@ -76,7 +76,7 @@ def test_news_of_an_older_cursor_are_dropped(log):
 def test_a_file_that_breaks_the_rules_is_left_out(log):
     """What stands at its path stays: nonsense about a file does not mean that it has gone."""
     add(log, News("1", [Seen("d/b", ROW)]))
-    bad = [Seen("../b", ROW), Seen("d/b", {"url": "ftp://h/x"}), Seen("d/~x", ROW), Seen("d/a", ROW)]
+    bad = [Seen("../b", ROW), Seen("d/b", {"url": "sftp://h/x"}), Seen("d/~x", ROW), Seen("d/a", ROW)]
     reasons = log.add(News("2", bad, [interval_below("d")]), "1", "the source")
     assert told_from(log, 2) == [("d/~x", "upsert"), ("d/a", "upsert")]
     assert [reason.partition(": ")[0] for reason in reasons] == ["../b of the source", "d/b of the source"]

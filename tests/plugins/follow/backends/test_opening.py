@@ -9,12 +9,11 @@ from cfetch.base.errors import UsageError
 from cfetch.plugins.follow.backends.http import HttpSource
 from cfetch.plugins.follow.backends.kinesis import KinesisSource
 from cfetch.plugins.follow.backends.opening import open_feed
-from cfetch.plugins.follow.backends.segments import SegmentSource
-from cfetch.plugins.follow.backends.serial import SerialSource
-from cfetch.plugins.follow.server.segment_writer import SegmentWriter
+from cfetch.plugins.follow.server.segments.source import SegmentSource
+from cfetch.plugins.follow.server.segments.writer import SegmentWriter
+from cfetch.testing.feed import listed
 from cfetch.wire.network import DIRECT
-from tests.plugins.follow.backends.test_segments import served
-from tests.plugins.follow.contract import listed
+from tests.plugins.follow.server.segments.test_source import served
 
 
 def open_(name):
@@ -26,7 +25,6 @@ def open_(name):
     [
         ("http://h.example/feed/", HttpSource),
         ("HTTPS://h.example/feed", HttpSource),
-        ("serial+https://h.example/changes?format=json", SerialSource),
         ("segments+http://h.example/feed?sig=1", SegmentSource),
         ("kinesis://my.stream_1?region=eu-west-1", KinesisSource),
         ("kinesis://s?region=eu-west-1&endpoint=http://127.0.0.1:4566", KinesisSource),
@@ -85,7 +83,7 @@ async def test_a_directory_and_its_url_are_one_feed(tmp_path):
         ("user:secret@h.example/feed", "not a directory"),
         ("h.example/feed?sig=secret", "not a directory"),
         ("https:/user:secret@h.example/feed", "not a directory"),
-        ("serial+http://user:secret@h.example/", "userinfo"),
+        ("segments+http://user:secret@h.example/", "userinfo"),
         ("segments+http://user:sec/secret@h.example/", "cannot be used"),
     ],
 )

@@ -13,7 +13,7 @@ from cfetch.manifest.urls import make_relative_url
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.server.handler import CHUNK_BYTES, _Descriptor
 from cfetch.plugins.follow.source import Page
-from tests.plugins.follow.contract import ODD_NAMES, drained
+from cfetch.testing.feed import ODD_NAMES, drained
 from tests.plugins.follow.http_world import HttpWorld
 
 BODY = bytes(range(256)) * 10

@@ -1,6 +1,6 @@
 """A follower whose plans are shared by processes: the same mirror, split ranges and deletes included."""
 
-from cfetch.tasks.processes import crew, worker
+from cfetch.tasks.processes import child_processes, worker
 from tests.plugins.follow.follow_world import open_world
 
 TWO = {"processes": 2, "mitigation": False}
@@ -15,7 +15,7 @@ def test_two_processes_mirror_a_real_server(tmp_path, monkeypatch):
             super().__init__(spec)
             started.append(self)
 
-    monkeypatch.setattr(crew, "Worker", Noted)
+    monkeypatch.setattr(child_processes, "Worker", Noted)
     with open_world(tmp_path) as world:
         world.served.write({f"d{n % 3}/f{n}": f"{n}" for n in range(40)})
         found = world.follow(settings=TWO, delete=True)

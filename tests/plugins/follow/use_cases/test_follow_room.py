@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.app.room import DISK_RESERVE_BYTES
+from cfetch.app.free_space import DISK_RESERVE_BYTES
 from cfetch.base.errors import LocalFault
 from cfetch.run.volumes import Volumes
 from tests.plugins.follow.follow_world import open_world

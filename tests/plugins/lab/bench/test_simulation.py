@@ -64,15 +64,15 @@ def test_three_files_on_a_link_to_the_millisecond():
     assert (played.requests, played.connections, played.done) == (3, 2, 3)
 
 
-@pytest.mark.parametrize("policy", ["curl", *POLICIES])
+@pytest.mark.parametrize("policy", [*POLICIES])
 def test_every_byte_of_every_file_is_delivered_once(policy):
     """Whatever is broken off; what came beyond is counted as having come twice."""
     played = simulate(SLOW, policy)
     assert played.done == played.files == 100
-    assert sum(played.volumes) == (0 if policy == "curl" else 100 * MB)
+    assert sum(played.volumes) == 100 * MB
     assert played.sent_bytes == 100 * MB + played.twice_bytes
     assert 0 <= played.twice_bytes < 20 * MB
-    assert policy == "curl" or played.events["EntryFinished"] == 100
+    assert played.events["EntryFinished"] == 100
 
 
 def test_what_begins_anew_has_come_twice():
@@ -84,7 +84,7 @@ def test_what_begins_anew_has_come_twice():
     assert played.twice_bytes == pytest.approx(1_200_000, abs=100)
 
 
-@pytest.mark.parametrize("policy", ["none", "cloudfetch", "adaptive"])
+@pytest.mark.parametrize("policy", ["adaptive"])
 def test_equal_seeds_make_equal_runs_in_any_process(policy):
     """The same document from another process, whose hashes are others; another seed makes another run."""
     first = msgspec.json.encode(simulate(SLOW, policy, 3))
@@ -258,19 +258,19 @@ def test_rows_are_over_the_ideal_of_the_same_seed():
     ("ratios", "words"),
     [
         (
-            {"none": 2.0, "cloudfetch": 1.5, "adaptive": 1.0, "oracle": 1.0},
-            "33% faster than.*cloudfetch.*1.00",
+            {"none": 2.0, "cloudfetch": 1.5, "adaptive": 1.0},
+            r"33% faster than.*\(cloudfetch\)$",
         ),
         (
-            {"none": 1.0, "cloudfetch": 1.5, "adaptive": 1.1, "oracle": 1.0},
-            "10% slower than.*none.*1.10 times",
+            {"none": 1.0, "cloudfetch": 1.5, "adaptive": 1.1},
+            r"10% slower than.*\(none\)$",
         ),
         ({"none": 1.0, "adaptive": 1.01}, r"level with the better of the others \(none\)$"),
         ({"none": 1.0}, "^$"),
     ],
 )
 def test_a_verdict_is_against_the_better_of_the_others(ratios, words):
-    """And against the oracle, where it ran."""
+    """It names the better one; a document without ``adaptive`` has no verdict."""
     rows = [
         Row(
             policy=name,
@@ -320,9 +320,9 @@ def test_from_the_command_line(tmp_path):
     assert simulation.schema == "cfetch.simulation/1"
     assert simulation.seeds == [1, 2]
     (comparison,) = simulation.scenarios
-    assert [row.policy for row in comparison.rows] == ["none", "cloudfetch", "adaptive", "oracle"]
+    assert [row.policy for row in comparison.rows] == ["none", "cloudfetch", "adaptive"]
     assert comparison.ideal_s == pytest.approx(1.0, abs=1e-3)
-    assert len(simulation.runs) == 10
+    assert len(simulation.runs) == 8
 
 
 @pytest.mark.parametrize(
@@ -343,30 +343,6 @@ def test_options_that_do_not_go_together_are_refused(options, message):
     """Before anything runs."""
     with pytest.raises(CfetchError, match=message):
         bench(ctx=cast("typer.Context", SimpleNamespace(params=options)), **options)
-
-
-@pytest.mark.parametrize(
-    ("network", "ratio"),
-    [
-        ("eight-connections", 1.1),
-        ("slow-sixty-percent", 1.2),
-        ("unknown-sizes", 1.15),
-        ("slow-thirty-percent", 1.2),
-        ("many-connections", 1.3),
-        ("burst", 1.25),
-        ("cold-cache", 1.2),
-        ("wear", 1.2),
-        ("one-huge-file", 1.15),
-    ],
-)
-def test_the_default_policy_comes_near_a_client_that_knows_all(network, ratio):
-    """Networks in which a fixed number of rescues, places or sizes that are stated would cost much.
-
-    And those in which all attempts are slow at once, but a server asked in another way is not.
-    """
-    best, played = (simulate(find_scenario(network), policy, 1) for policy in ("oracle", "adaptive"))
-    assert played.failed == 0
-    assert played.makespan_s <= ratio * best.makespan_s
 
 
 def test_a_rate_limit_and_slow_volumes_are_no_fall_of_the_network(monkeypatch):

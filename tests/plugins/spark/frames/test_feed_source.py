@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.plugins.spark import register
 from cfetch.plugins.spark.frames.feed_reader import SPAN_LINES, FeedReader
-from cfetch.plugins.spark.frames.feed_source import FeedSource, Span, open_feed_state, read_span
+from cfetch.plugins.spark.frames.feed_source import FeedSource
+from cfetch.plugins.spark.frames.feed_spans import Span, open_feed_state, read_span
 from cfetch.plugins.spark.frames.manifest_directory import (
     START,
     Position,

@@ -32,7 +32,7 @@ from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import NOT_HERE, read_options
 from cfetch.plugins.spark.frames.rows import COLUMNS
 from cfetch.plugins.spark.frames.source import FilesSource
-from cfetch.run.open_manifest import ManifestReader
+from cfetch.run.manifest_reader import ManifestReader
 from tests.plugins.spark.serving import asked, manifest, serving
 
 PROJECT = Path(__file__).parents[4]

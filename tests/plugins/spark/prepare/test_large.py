@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cfetch.app.download import pending, prepare, prepare_planned
+from cfetch.app.download import prepare
+from cfetch.app.planned import pending, prepare_planned
 from cfetch.app.plans import roll_back_plan
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Interrupted, ManifestError, UsageError
@@ -30,7 +31,7 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares import cut
 from cfetch.tasks.shares.cut import Pace
 from tests.engine.drive import tree
-from tests.plugins.spark.scene import asked, download, files_of, served, whole, write_manifest
+from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -115,19 +116,6 @@ def test_all_is_the_groups(tmp_path):
     assert closed == []
 
 
-def test_the_table_of_faults_is_the_groups(tmp_path):
-    """Another member reads why there is no plan."""
-    with served(FILES) as origin:
-        folder = directory_of(tmp_path / "manifests", origin)
-        (folder / "z.jsonl").write_text(json.dumps({"url": "ftp://h/x"}) + "\n")
-        with pytest.raises(ManifestError):
-            download(folder, tmp_path / "to", engine="spark", group=True, state=str(tmp_path / "state"))
-    made = [path for path in (tmp_path / "state").rglob("*") if "rejected" in path.parts]
-    modes = [path.stat().st_mode for path in made]
-    assert [path.suffix for path in made if path.suffix == ".parquet"]
-    assert all(mode >> 3 & 0o7 == mode >> 6 & 0o7 for mode in modes)
-
-
 class Died(BaseException):
     """As if the driver were no more: nothing of ours catches it."""
 
@@ -174,13 +162,16 @@ def test_a_driver_that_dies_is_followed_by_one_that_goes_on(tmp_path, small_shar
 
 
 def test_faults_are_told_and_kept_in_a_table(tmp_path):
-    """As on one machine, before anything is asked for; and where all of them are."""
+    """As on one machine, before anything is asked for; and where all of them are, which is the group's.
+
+    Another member reads why there is no plan.
+    """
     with served(FILES) as origin:
         folder = directory_of(tmp_path / "manifests", origin)
-        bad = [{"url": "ftp://h/x"}, {"url": origin.url + "up", "path": "../up"}]
+        bad = [{"url": "sftp://h/x"}, {"url": origin.url + "up", "path": "../up"}]
         (folder / "z.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bad))
         with pytest.raises(ManifestError) as caught:
-            download(folder, tmp_path / "to", engine="spark")
+            download(folder, tmp_path / "to", engine="spark", group=True, state=str(tmp_path / "state"))
         assert asked(origin) == {}
     assert (caught.value.total, caught.value.exit_code) == (2, 2)
     assert f"{folder}/z.jsonl:1: url: its scheme is" in str(caught.value)
@@ -188,7 +179,9 @@ def test_faults_are_told_and_kept_in_a_table(tmp_path):
     table = re.search(r"all of them, as Parquet: (.+)$", str(caught.value))
     assert table
     assert [row["line"] for row in pq.read_table(table[1]).sort_by("line").to_pylist()] == [1, 2]
-    assert {name.partition("/")[0] for name in below(tmp_path / "to/.cfetch")} == {"rejected"}
+    assert {name.partition("/")[0] for name in below(tmp_path / "state")} == {"rejected"}
+    modes = [path.stat().st_mode for path in (tmp_path / "state").rglob("*") if "rejected" in path.parts]
+    assert all(mode >> 3 & 0o7 == mode >> 6 & 0o7 for mode in modes)
 
 
 def test_what_one_machine_reads_stays_with_it(tmp_path, monkeypatch):

@@ -17,11 +17,11 @@ from cfetch.plugins.spark.tables.columns import TABLES, VERDICTS
 from cfetch.plugins.spark.tables.load import load
 from cfetch.plugins.spark.tables.writing import ChunkWork, write_chunk
 from cfetch.plugins.spark.verb_metrics import load as load_verb
-from cfetch.show.metrics import read_metrics
+from cfetch.show.metrics_reading import read_metrics
 from cfetch.show.slow_files import mitigations
 from tests.plugins.lab.tuning.records import FIRST, MORE, metrics_file
-from tests.plugins.spark.scene import download, files_of, served, write_manifest
 from tests.show.records import attempt, record
+from tests.tasks.scene import download, files_of, served, write_manifest
 
 CLASSES = {1000: "under 64 KiB", 2 << 20: "under 16 MiB", None: "unknown"}
 

@@ -12,8 +12,6 @@ and equal seeds give equal runs.
     link.py         bytes as a fluid: every rate computed exactly, without time steps
     volume.py       implements the volume's port: takes bytes at a steady speed, and keeps only numbers
     alarms.py       counts the false alarms of a policy
-    oracle.py       the client that knows all connections, and has only the network's limits
-    curl.py         a model of curl with a speed limit that was set by hand
 
 The traits of each connection come from ``plugins/lab/bench/network.py``, which the loopback origin enacts
 too; so the model can be compared with real runs (``run_once`` in ``compare.py`` there).

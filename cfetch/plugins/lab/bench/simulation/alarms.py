@@ -4,8 +4,9 @@ from collections.abc import Collection
 from typing import Any
 
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
-from cfetch.straggler.cures import Cure
-from cfetch.straggler.policy import Check, Live, Policy
+from cfetch.straggler.check import Check
+from cfetch.straggler.policy import Live, Policy
+from cfetch.straggler.ways_to_ask import Cure
 
 
 class PolicyWatch:

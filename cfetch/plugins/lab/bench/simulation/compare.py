@@ -18,7 +18,7 @@ from cfetch.plugins.lab.bench.scenario_file import find_scenario, simulated_name
 from cfetch.plugins.lab.bench.simulation.play import IDEAL, check_policy, simulate
 from cfetch.plugins.lab.views.simulation_document import Comparison, Played, Row, Simulation, verdict
 
-POLICIES = ("none", "cloudfetch", "adaptive", "oracle")
+POLICIES = ("none", "cloudfetch", "adaptive")
 SEEDS = 5  # median and worst of fewer show little; all scenarios then take two minutes on two processors
 FEW_FILES = 20_000  # over all runs: they take a second or two, not more than the start of processes
 SAY_EVERY_S = 2.0  # a run of a million files takes minutes

@@ -3,21 +3,18 @@
 import asyncio
 import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.http_messages import choose_slice
-from cfetch.plugins.lab.bench.network import lasting_pace, pace_now
+from cfetch.plugins.lab.bench.network import Network, lasting_pace, pace_now
 from cfetch.plugins.lab.bench.simulation.connections import GOOD, Connection, usual_bps
-from cfetch.plugins.lab.bench.simulation.link import FASTEST_BPS, Flow
-from cfetch.wire.judge import Headers
-
-if TYPE_CHECKING:
-    from cfetch.plugins.lab.bench.simulation.transport import SimTransport
+from cfetch.plugins.lab.bench.simulation.link import FASTEST_BPS, Flow, Link
+from cfetch.wire.headers import Headers
 
 QUANTUM_S = 0.05  # between the pieces that a reader gets: a busy reader of a real socket gets no finer ones
 PACKET_BYTES = 1460  # the least that comes at once
@@ -54,13 +51,30 @@ class _Body:
     has_come: bool = False
 
 
+class Simulated(Protocol):
+    """The transport, as an exchange sees it (``transport.py``)."""
+
+    network: Network
+    link: Link
+    sent_bytes: int
+
+    def over(self, connection: Connection) -> None:
+        """Note that a reply is over, and its connection free."""
+
+    def close_connection(self, connection: Connection) -> None:
+        """Close a connection."""
+
+
 class Exchange:
     """One request and its reply. Implements ``cfetch.wire.http.Response``."""
 
     place: SecretUrl  # set by the transport
     source: SecretUrl  # set by the transport
 
-    def __init__(self, transport: "SimTransport", connection: Connection, meets: Meets) -> None:
+    hidden: Sequence[str] = ()
+    tls_end: bool | None = None
+
+    def __init__(self, transport: Simulated, connection: Connection, meets: Meets) -> None:
         self._transport = transport
         self._link = transport.link
         self._meets = meets

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+from cfetch.base.schemes import HTTP
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
@@ -63,7 +64,7 @@ class SimPlan:
         """Make an entry with a URL for ``SimTransport``."""
         return Entry(
             id=index,
-            url=SecretUrl(f"http://{self.hosts[self.host_of[index]]}/{index}"),
+            url=SecretUrl(f"{HTTP}://{self.hosts[self.host_of[index]]}/{index}"),
             path=SafePath(self.name(index)),
             size_bytes=self.sizes[index] if self.sizes[index] >= 0 else None,
         )

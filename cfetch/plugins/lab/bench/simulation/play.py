@@ -17,12 +17,10 @@ from cfetch.base.events import EntryFinished, Event, Listener
 from cfetch.base.registry import find, list_names
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
-from cfetch.engine.surroundings import Surroundings
+from cfetch.engine.pool_inputs import Surroundings
 from cfetch.plugins.lab.bench.network import Network
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.simulation.alarms import PolicyWatch
-from cfetch.plugins.lab.bench.simulation.curl import CurlClient
-from cfetch.plugins.lab.bench.simulation.oracle import OracleClient
 from cfetch.plugins.lab.bench.simulation.plan import SimPlan
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
@@ -37,8 +35,6 @@ POLICIES: dict[str, dict[str, Any]] = {
     "cloudfetch": {"policy": "cloudfetch"},
     "adaptive": {"policy": "adaptive"},
 }
-CLIENTS = ("curl", "oracle")  # these run without the engine
-OWN_PLACES = 64  # of the oracle, if the scenario does not state ``max-concurrency``
 LONGEST_S = 7 * 86_400.0  # of virtual time: a run that is not over by then never ends
 
 
@@ -47,13 +43,12 @@ def simulate(
 ) -> Played:
     """Play the scenario once, in virtual time; no process, no socket and no file is needed.
 
-    ``policy``: one of ``POLICIES`` in the engine, or one of an installed package; one of ``CLIENTS`` without
-    the engine; or ``ideal``: nothing is mitigated, on a network without slow connections, stalls and faults.
-    Changes of the network, slow hosts, the spread of rates and the link's limit are in the ideal run too,
-    because no policy can remove them. The ideal run has one stream a file and no more places than
-    ``concurrency``, so it is no bound; the oracle is. ``seed`` None: the scenario's own; it decides the order
-    of the files, the faults, every connection and the jitter of back-offs. ``listen`` gets the engine's
-    events.
+    ``policy``: one of ``POLICIES``, or one of an installed package; or ``ideal``: nothing is mitigated, on a
+    network without slow connections, stalls and faults. Changes of the network, slow hosts, the spread of
+    rates and the link's limit are in the ideal run too, because no policy can remove them. The ideal run has
+    one stream a file and no more places than ``concurrency``, so it is no bound. ``seed`` None: the
+    scenario's own; it decides the order of the files, the faults, every connection and the jitter of
+    back-offs. ``listen`` gets the engine's events.
 
     To compare it with real processes on loopback: ``run_once`` of ``compare.py`` plays the same scenario
     there, on the same connections, and its ``makespan_s`` is the same figure.
@@ -63,8 +58,6 @@ def simulate(
     """
     check_policy(policy)
     scenario = scenario if seed is None else msgspec.structs.replace(scenario, seed=seed)
-    if policy in CLIENTS:
-        return run_virtual(_play_client(scenario, policy))
     if policy == IDEAL:
         scenario = scenario.ideal()
     return run_virtual(_play(scenario, policy, listen))
@@ -72,7 +65,7 @@ def simulate(
 
 def check_policy(policy: str) -> None:
     """Raise UsageError unless ``simulate`` knows the policy."""
-    if policy not in (known := (IDEAL, *POLICIES, *CLIENTS)) and find("policies", policy) is None:
+    if policy not in (known := (IDEAL, *POLICIES)) and find("policies", policy) is None:
         raise UsageError(
             f"there is no policy {policy!r}; known: {', '.join((*known, *list_names('policies')))}"
         )
@@ -149,41 +142,4 @@ async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
         max_s=round(longest, 6),
         events=dict(sorted(events.kinds.items())),
         volumes=[volume.done_bytes for volume in volumes],
-    )
-
-
-async def _play_client(scenario: Scenario, policy: str) -> Played:
-    """Play a client that is not the engine; it writes as fast as all volumes together."""
-    network, plan, clock = scenario.network or Network(), SimPlan(scenario), RunClock(VirtualClock())
-    transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
-    curl: CurlClient | None = None
-    if policy == "curl":
-        curl = CurlClient(network, transport, plan.true_sizes, plan.host_of, scenario.concurrency)
-        await curl.run()
-    else:
-        most = settings_of(scenario, "adaptive").max_concurrency or max(OWN_PLACES, scenario.concurrency)
-        await OracleClient(network, transport, plan.true_sizes, plan.host_of, most).run()
-    failed = 0 if curl is None else curl.failed
-    disks_bps = sum(scenario.volumes_bps) or inf
-    return Played(
-        scenario=scenario.name,
-        policy=policy,
-        seed=scenario.seed,
-        makespan_s=round(max(clock.now(), scenario.size_bytes / disks_bps), 6),
-        files=len(plan),
-        size_bytes=scenario.size_bytes,
-        done=len(plan) - failed,
-        failed=failed,
-        mitigations=0 if curl is None else curl.ended,
-        false_alarms=0 if curl is None else curl.false_alarms,
-        requests=transport.requests,
-        connections=transport.connections,
-        sent_bytes=transport.sent_bytes,
-        twice_bytes=transport.sent_bytes - scenario.size_bytes,
-        p50_s=0.0,
-        p95_s=0.0,
-        p99_s=0.0,
-        max_s=0.0,
-        events={},
-        volumes=[],
     )

@@ -67,7 +67,7 @@ class SimTransport:
         """Implements ``Transport.open``."""
         if method != "GET":
             raise NotImplementedError(f"the simulator answers GET, not {method}")
-        host, _, number = url.reveal()[len("http://") :].partition("/")
+        host, _, number = url.reveal().partition("://")[2].partition("/")
         index = int(number)
         exchange = await self.ask(self.connection(int(host), fresh=fresh), index, headers)
         exchange.place = exchange.source = url  # nothing is redirected here

@@ -10,10 +10,10 @@ from typing import cast
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage import volume
-from cfetch.storage.disk import MOST_UNWRITTEN_BYTES
+from cfetch.storage.guarded_disk import MOST_UNWRITTEN_BYTES
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.part import Part, SegmentSink
-from cfetch.storage.volume import BatchRecord, Ended
+from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing
 
 
 class SimPart:
@@ -186,7 +186,7 @@ class SimVolume:
         """True: no earlier run has left anything."""
         return True
 
-    async def verify_existing(self, entry: Entry) -> volume.Standing | None:  # noqa: ARG002
+    async def verify_existing(self, entry: Entry) -> Standing | None:  # noqa: ARG002
         """None: no file is there."""
         return None
 
@@ -196,9 +196,9 @@ class SimVolume:
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
         """Do nothing: no earlier run has left anything."""
 
-    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[volume.Holding]:
+    async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
         """Empty holdings: no file is there."""
-        return [volume.Holding() for _ in batches]
+        return [Holding() for _ in batches]
 
     def mark_batch(self, batch: str) -> None:
         """Do nothing: no later run comes."""

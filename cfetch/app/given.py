@@ -1,0 +1,59 @@
+"""Prepares a plan of what a caller has: the file of a manifest, or checked entries."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import BinaryIO
+
+from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_places
+from cfetch.app.engine_plan import frozen_here
+from cfetch.app.frozen_lists import Lists, freeze_lists
+from cfetch.app.prepared import Prepared
+from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.settings import Settings
+from cfetch.manifest.entry import Entry as ManifestEntry
+from cfetch.manifest.freezing import Opened, Part, freeze_entries
+from cfetch.run.directories import make_own_directory
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.timeline.states import new_instant
+
+
+@contextmanager
+def prepare_document(
+    file: BinaryIO,
+    name: str,
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Prepared]:
+    """Prepare a plan of the manifest in a seekable ``file``, called ``name``. Raises as ``prepare``."""
+    clock = SystemClock()
+    instant = new_instant(clock.wall(), secrets.token_hex(2))
+    destinations = prove_places(settings)
+    with ExitStack() as stack:
+        settings = fit_descriptors(settings, len(destinations.roots))
+        volumes = open_volumes(stack, settings)
+        directory = make_own_directory(stack, destinations.state, instant)
+        lists = Lists([Part(name, lambda: nullcontext(Opened(file)))], name)
+        plan = frozen_here(
+            freeze_lists(stack, lists, directory, settings, volumes, env=env, clock=clock, progress=progress)
+        )
+        yield make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
+
+
+@contextmanager
+def prepare_entries(
+    entries: Iterable[ManifestEntry], name: str, settings: Settings, *, env: Mapping[str, str], clock: Clock
+) -> Iterator[Prepared]:
+    """Prepare a plan, called ``name``, of entries that are checked already. Raises as ``prepare``."""
+    instant = new_instant(clock.wall(), secrets.token_hex(2))
+    destinations = prove_places(settings)
+    with ExitStack() as stack:
+        settings = fit_descriptors(settings, len(destinations.roots))
+        volumes = open_volumes(stack, settings)
+        directory = make_own_directory(stack, destinations.state, instant)
+        folding = volumes.find_folding()
+        frozen = freeze_entries(entries, name=name, directory=directory, folding=folding)
+        plan = frozen_here(stack.enter_context(frozen))
+        yield make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))

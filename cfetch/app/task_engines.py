@@ -1,0 +1,105 @@
+"""Makes the engines that cut a plan for many tasks: processes of this machine, several machines, Spark."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext, find_engine
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, UsageError
+from cfetch.manifest.plan import Plan
+from cfetch.run.frame import Engine
+from cfetch.run.volumes import Volumes
+from cfetch.straggler.knowledge import Knowledge
+from cfetch.timeline.table import Table
+
+if TYPE_CHECKING:
+    from cfetch.tasks.nodes.board import SharedJob
+
+
+def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
+    """Make the engine of several processes of this machine."""
+    from cfetch.tasks.processes.engine import ProcessesEngine
+
+    return ProcessesEngine(
+        plan,
+        context.volumes.local[0].root,
+        context.state,
+        context.settings,
+        processes=processes,
+        origin=context.renewal.origin,
+        clock=context.clock,
+        knowledge=knowledge,
+    )
+
+
+def make_nodes_engine(
+    plan: EnginePlan,
+    context: RunContext,
+    knowledge: Knowledge,
+    table: Table,
+    joined: "SharedJob | None" = None,
+    *,
+    count_processes: Callable[[Plan, RunContext], tuple[int, str | None]],
+) -> Engine:
+    """Make the engine of one of several machines that bring the plan together.
+
+    ``joined``: the job of the run that leads the others; None: this run leads. ``count_processes``: how many
+    processes this machine has, as for a run on one machine.
+
+    Raises:
+        UsageError: with these settings, several machines cannot bring this plan.
+    """
+    from cfetch.tasks.nodes.engine import Here, NodesEngine
+
+    if context.settings.engine != LOCAL or plan.here is None:
+        raise ConfigError("--together is for the engine local; Spark has its own executors")
+    if len(context.volumes.roots) > 1 or not context.volumes.local:
+        raise UsageError("with --together the files go to one directory that all machines see; give one --to")
+    if plan.here.names_batches:
+        raise UsageError(
+            "the manifest names batches, which are published as a whole; --together publishes each file by "
+            "itself: run the plan on one machine"
+        )
+    processes, _ = count_processes(plan.here, context)
+    return NodesEngine(
+        plan.here,
+        context.volumes.local[0].root,
+        context.state,
+        context.settings,
+        Here(table, processes, context.clock),
+        origin=context.renewal.origin,
+        knowledge=knowledge,
+        joined=joined,
+    )
+
+
+def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
+    """Make the engine of a plug-in, as Spark's. Raises UsageError: it cannot bring the plan like this."""
+    check_for_spark(context.volumes, context.settings)
+    if plan.frozen.names_batches:
+        raise UsageError(
+            "the manifest names batches, which are published as a whole; "
+            f"--engine {context.settings.engine} publishes each file by itself: use --engine local"
+        )
+    return find_engine(context.settings.engine).make_engine(
+        plan.frozen,
+        context.volumes.roots[0],
+        context.state,
+        context.settings,
+        origin=context.renewal.origin,
+        clock=context.clock,
+    )
+
+
+def check_for_spark(volumes: Volumes, settings: Settings) -> None:
+    """Raise UsageError unless there is one destination, and no file that only this machine has."""
+    if settings.cookies is not None:
+        raise ConfigError(
+            f"cookies is a file of this machine, which executors do not see; with --engine "
+            f"{settings.engine}, give the login as --bearer-env or --header, or use --engine local"
+        )
+    if len(volumes.roots) > 1:
+        raise UsageError(
+            f"--engine {settings.engine} downloads to one directory that all executors see, or to one object "
+            "store; give one --to"
+        )

@@ -1,0 +1,85 @@
+"""Doubts about files whose size and hash nobody states: errors that a server sends as 200 (``--doubtful``).
+
+Only facts at hand are used: a page where the name has another ending (``wire/judge.py`` refuses it), one page
+among the other files of a host, and text at the start of a file whose ending is that of a binary format.
+"""
+
+from collections.abc import Callable, Mapping
+
+from cfetch.base.errors import Refused
+
+MAX_HOSTS = 4096
+LEAST_OTHERS = 3  # files of a host that are no pages, for each page: fewer may be what the list means
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+_STARTS: dict[str, tuple[bytes, ...]] = {  # first bytes of formats whose files never begin with text
+    **dict.fromkeys("zip jar whl docx xlsx pptx odt ods epub apk npz".split(), _ZIP),  # noqa: SIM905
+    **dict.fromkeys(("gz", "tgz"), (b"\x1f\x8b",)),
+    **dict.fromkeys(("bz2", "tbz2"), (b"BZh",)),
+    **dict.fromkeys(("xz", "txz"), (b"\xfd7zXZ\x00",)),
+    **dict.fromkeys(("zst", "zstd"), (b"\x28\xb5\x2f\xfd",)),
+    "7z": (b"7z\xbc\xaf\x27\x1c",),
+    "rar": (b"Rar!\x1a\x07",),
+    "parquet": (b"PAR1", b"PARE"),
+    **dict.fromkeys(("arrow", "feather"), (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")),
+    "avro": (b"Obj\x01",),
+    "orc": (b"ORC",),
+    **dict.fromkeys(("h5", "hdf5", "nc4"), (b"\x89HDF\r\n\x1a\n",)),
+    "nc": (b"\x89HDF\r\n\x1a\n", b"CDF"),
+    "npy": (b"\x93NUMPY",),
+    "png": (b"\x89PNG\r\n\x1a\n",),
+    **dict.fromkeys(("jpg", "jpeg"), (b"\xff\xd8\xff",)),
+    "gif": (b"GIF8",),
+    **dict.fromkeys(("tif", "tiff"), (b"II*\x00", b"MM\x00*", b"II+\x00", b"MM\x00+")),
+    "pdf": (b"%PDF",),
+    **dict.fromkeys(("sqlite", "sqlite3"), (b"SQLite format 3\x00",)),
+}
+SAID = "is no {ending}, but text: an error that was sent as the file?"
+
+
+def _find_doubt(path: str, start: bytes) -> str | None:
+    """Why a file that begins with text may be something else than its name says; None: nothing says so."""
+    ending = path.rpartition(".")[2].lower()
+    starts = _STARTS.get(ending)
+    if starts is None or not start or start.startswith(starts):
+        return None
+    return SAID.format(ending=ending)
+
+
+class Doubts:
+    """Judges pages and texts. ``others``: by host, how many files that nothing proves are no pages.
+
+    ``fails``: doubtful files are refused, and not noted.
+    """
+
+    def __init__(self, note: Callable[[str, str], None], others: Mapping[str, int], *, fails: bool) -> None:
+        self._note = note
+        self._others = others
+        self._fails = fails
+        self._pages: dict[str, list[str]] = {}
+
+    def look(self, host: str, path: str, start: bytes, *, is_page: bool, is_text: bool) -> None:
+        """Note a file that is a page by its type, or begins with text. Raises Refused."""
+        if is_page and len(self._pages) < MAX_HOSTS:
+            self._pages.setdefault(host, []).append(path)
+        doubt = _find_doubt(path, start) if is_text else None
+        if doubt is None:
+            return
+        if self._fails:
+            raise Refused(f"the file {doubt} --doubtful accept takes it")
+        self._note(path, f"{doubt} --doubtful fail refuses such files")
+
+    def report(self) -> None:
+        """Note the pages of hosts whose other files are none."""
+        if self._fails:
+            return
+        for host, paths in self._pages.items():
+            others = self._others.get(host, 0)
+            if others < LEAST_OTHERS * len(paths):
+                continue
+            for path in paths:
+                self._note(
+                    path,
+                    f"is a web page, and {others} other files of {host} are none: an error that was sent as "
+                    "the file? --doubtful fail refuses such files",
+                )
+        self._pages.clear()

@@ -1,0 +1,35 @@
+"""The errors of replies that are not accepted. Imported when the first one comes."""
+
+from typing import TYPE_CHECKING
+
+from cfetch.base.clock import RunClock
+from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError
+from cfetch.wire.pauses import make_throttled, make_transient
+from cfetch.wire.reasons import explain
+from cfetch.wire.transport import Response
+from cfetch.wire.verdict import Action, Verdict
+
+if TYPE_CHECKING:
+    from cfetch.storage.volume import Sink
+
+SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
+
+
+async def make_error(verdict: Verdict, response: Response, part: "Sink", clock: RunClock) -> SourceError:
+    """Make the error of a reply that is not accepted, with the server's own reason."""
+    if response.status not in SAID_ALL:
+        verdict = await explain(verdict, response)
+    status, reason = response.status, verdict.reason
+    match verdict.action:
+        case Action.REFRESH:
+            return Expired(reason, http_status=status)
+        case Action.THROTTLE:
+            return make_throttled(reason, status, response.headers, clock.wall())
+        case Action.RETRY | Action.WAIT:
+            is_made = verdict.action is Action.WAIT
+            return make_transient(reason, status, response.headers, clock.wall(), is_made=is_made)
+        case Action.REFUSE_RANGE:
+            part.restart()
+            return RangeRefused(reason, http_status=status)
+        case _:
+            return Refused(reason, http_status=status)

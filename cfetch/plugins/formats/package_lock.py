@@ -1,0 +1,102 @@
+"""Lock files of package managers: ``pylock.toml``, ``uv.lock``, ``Cargo.lock`` and ``package-lock.json``."""
+
+import base64
+import binascii
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+from cfetch.base.schemes import is_web
+from cfetch.manifest.digests import HEX_DIGITS, find_stated
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.whole_json import get_object, load_object, load_text
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+
+_CRATES_INDEX = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/")
+_CRATES = "https://static.crates.io/crates"
+_FILES = ("sdist", "archive", "wheels")
+
+
+def is_lock(head: str) -> bool:
+    """Whether a text is a lock file in TOML: it has packages as tables."""
+    return "\n[[package]]" in f"\n{head}" or "\n[[packages]]" in f"\n{head}"
+
+
+def read_toml_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows: ``url``, ``size`` and a hash."""
+    try:
+        lock = tomllib.loads(load_text(source, "the lock file"))
+    except tomllib.TOMLDecodeError as error:
+        raise BrokenDocumentError(0, f"it is not TOML: {' '.join(str(error).split())[:200]}") from None
+    except RecursionError:
+        raise BrokenDocumentError(0, "it is not TOML that cfetch reads: it is nested too deeply") from None
+    rows = others = 0
+    packages = lock.get("packages", lock.get("package"))
+    for package in packages if isinstance(packages, list) else []:
+        files = list(_list_files(package)) if isinstance(package, dict) else []
+        others += not files
+        for fields in files:
+            rows += 1
+            yield Row(0, fields, "packages")
+    if not rows:
+        raise BrokenDocumentError(
+            0,
+            "it is a lock file that states no URLs of its packages, such as Poetry's; `poetry export` or "
+            "`uv export --format pylock.toml` writes a list for pip or one with URLs",
+        )
+    if others:
+        document.notes.append(f"packages without files of their own, which are left out: {others}")
+
+
+def _list_files(package: dict[str, Any]) -> Iterator[dict[str, object]]:
+    if package.get("source") in _CRATES_INDEX and "checksum" in package:
+        crate = f"{package.get('name')}-{package.get('version')}.crate"
+        url = f"{_CRATES}/{package.get('name')}/{crate}"
+        yield {"url": url, "path": crate, "sha256": package["checksum"]}
+        return
+    for key in _FILES:
+        stated = package.get(key)
+        for file in stated if isinstance(stated, list) else [stated]:
+            if isinstance(file, dict) and "url" in file:
+                yield {"url": file["url"], "size": file.get("size"), **_read_hashes(file)}
+
+
+def _read_hashes(file: dict[str, Any]) -> dict[str, object]:
+    stated = find_stated(str(file.get("hash")))
+    named = get_object(file, "hashes")
+    hashes: dict[str, object] = {name: named[name] for name in HEX_DIGITS if name in named}
+    return hashes if stated is None else hashes | {stated[0]: stated[1]}
+
+
+def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``package-lock.json``: ``url``, ``path`` and a hash."""
+    lock = load_object(source, "the lock file")
+    packages = get_object(lock, "packages") or get_object(lock, "dependencies")
+    others = 0
+    for package in packages.values():
+        url = package.get("resolved") if isinstance(package, dict) else None
+        if not isinstance(url, str) or not is_web(url):
+            others += 1
+            continue
+        fields: dict[str, object] = {"url": url} | _read_integrity(package.get("integrity"))
+        scope, _, rest = url.partition("/@")[2].partition("/")
+        if rest and "/-/" in rest:  # packages of two scopes may have one name
+            fields["path"] = f"@{scope}/{url.partition('?')[0].rpartition('/')[2]}"
+        yield Row(0, fields, "packages")
+    if others:
+        document.notes.append(f"packages without a file of a server, which are left out: {others}")
+
+
+def _read_integrity(text: object) -> dict[str, object]:
+    """The hashes of Subresource Integrity: ``sha512-BASE64``, several separated by blanks."""
+    hashes: dict[str, object] = {}
+    for part in text.split() if isinstance(text, str) else ():
+        name, _, digits = part.partition("-")
+        try:
+            hex_digits = base64.b64decode(digits.partition("?")[0], validate=True).hex()
+        except (binascii.Error, ValueError):
+            continue
+        if name in HEX_DIGITS and len(hex_digits) == HEX_DIGITS[name]:
+            hashes[name] = hex_digits
+    return hashes

@@ -1,0 +1,54 @@
+"""How long an entry with several attempts held its place, and how long it would have if left alone. Pure.
+
+An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
+segments over good connections is not due to mitigation.
+"""
+
+from statistics import median
+
+from cfetch.base.records import CANCELLED, AttemptRecord, FileRecord
+from cfetch.show.saved_time import list_verdicts, running_rate_bps, shows_its_rate
+
+SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
+
+
+def held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
+    """Seconds for which an attempt held its place; after a cancelled attempt, up to the next start."""
+    end_s = after.start_s if attempt.outcome in CANCELLED else attempt.end_s
+    return end_s - attempt.start_s
+
+
+def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
+    """Seconds for which the entry would have held its place without mitigation; None: the same or unknown."""
+    before_s = 0.0
+    for attempt in own:
+        if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
+            end_s = _projected_end_s(record, attempt)
+            return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
+        if (
+            attempt.outcome == "done"
+        ):  # of its range: alone it would have gone on, and what follows is the helpers'
+            return None
+        before_s += attempt.end_s - attempt.start_s
+    return None
+
+
+def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
+    """Whether helpers have taken over a part of a slow attempt's bytes."""
+    rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
+    return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
+
+
+def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
+    """The time at which ``attempt`` alone would have completed the file; None: unknown."""
+    rate_bps = running_rate_bps(attempt)
+    if attempt.outcome not in CANCELLED:
+        left_bytes = record.bytes - attempt.from_byte - attempt.bytes
+        return attempt.end_s + left_bytes / rate_bps if shows_its_rate(attempt) else None
+    end_s = next(
+        (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
+    )
+    if end_s is None or attempt.to_byte is None:
+        return end_s
+    others_bytes = record.bytes - attempt.to_byte  # helpers had taken them over before
+    return end_s + others_bytes / rate_bps if rate_bps > 0 else end_s

@@ -1,0 +1,244 @@
+"""Reads metrics files: the runs in them, and the entries that a run has left to do."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import BufferedReader
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cfetch.base.errors import UsageError
+from cfetch.base.records import NOT_DECODED, EndRecord, EventRecord, FileRecord
+from cfetch.base.secret import printable
+from cfetch.manifest.compressed import is_compressed, is_zstd, open_decompressor
+from cfetch.show.metrics import PACKED, RunHeader
+from cfetch.storage.files import input_fault
+
+_OF_A_DESTINATION = Path(".cfetch", "metrics")
+ENDINGS = tuple(kind + packed for packed in ("", ".gz", PACKED) for kind in (".jsonl", ".json"))
+MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred attempts
+
+Record = FileRecord | EventRecord | EndRecord
+Document = RunHeader | Record
+
+
+class Run(NamedTuple):
+    """One recorded run. ``records`` is read lazily and must be used up before the next run."""
+
+    source: Path
+    header: RunHeader
+    records: Iterator[Record]
+
+    @property
+    def files(self) -> Iterator[FileRecord]:
+        """The records of entries; other records are skipped."""
+        return (record for record in self.records if isinstance(record, FileRecord))
+
+
+def expand_metrics(paths: Iterable[Path]) -> list[Path]:
+    """Replace each directory by the metrics files in it, or in its state directory if it is a destination.
+
+    Raises:
+        UsageError: a directory has no metrics files.
+    """
+    files: list[Path] = []
+    for path in paths:
+        if not os.path.isdir(path):
+            files.append(path)
+            continue
+        own = path / _OF_A_DESTINATION
+        folder = own if os.path.isdir(own) else path
+        try:
+            metrics = [file for file in folder.iterdir() if _is_first_copy(file)]
+        except OSError as error:
+            raise input_fault(error, f"cannot read {printable(str(folder))}") from None
+        within = sorted(metrics, key=order_of_runs)
+        if not within:
+            raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")
+        files += within
+    first = [(file.parent, order_of_runs(file)[0]) for file in files]
+    return sorted(files, key=lambda file: _place_of_run(file, first))
+
+
+def _is_first_copy(path: Path) -> bool:
+    """Whether the file has metrics and is not the compressed copy of a file that is still there."""
+    if not path.name.endswith(ENDINGS):
+        return False
+    return path.suffix != PACKED or not path.with_suffix("").exists()
+
+
+def _place_of_run(path: Path, plans: Sequence[tuple[Path, str]]) -> tuple[int, int]:
+    """Sort by plans as they were given, and the runs of a plan in their order: a shell puts X.2 before X."""
+    instant, epoch, _ = order_of_runs(path)
+    return plans.index((path.parent, instant)), epoch
+
+
+def order_of_runs(path: Path) -> tuple[str, int, str]:
+    """The sort key: a plan's later runs, ``<instant>.<epoch>.jsonl``, come after its first run."""
+    plain = path.with_suffix("") if path.suffix in (PACKED, ".gz") else path
+    instant, _, epoch = plain.stem.partition(".")
+    return instant, int(epoch) if epoch.isascii() and epoch.isdigit() else 0, epoch
+
+
+def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
+    """Read the runs of metrics files, in order. A file may hold several runs, one after the other.
+
+    Raises:
+        UsageError: a file cannot be read or is no metrics file; the message names file and line.
+    """
+    for path in paths:
+        seen = 0
+
+        def number(document: Document) -> int:
+            nonlocal seen
+            seen += isinstance(document, RunHeader)
+            return seen
+
+        for _, group in groupby(_read_documents(path), key=number):
+            yield _read_run(path, group)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The paths of the entries that the runs of a metrics file have left to do, for the operator ``in``.
+
+    ``failed``: entries that failed or were cancelled. If a run ended before all of its entries had ended,
+    every entry that is not ``in_place`` is left to do; else ``in_place`` is None.
+    """
+
+    failed: set[str]
+    in_place: set[str] | None
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.failed or (self.in_place is not None and path not in self.in_place)
+
+
+def read_unfinished(path: Path) -> Unfinished:
+    """Find the entries left to do; a later run in the file counts more. Raises as ``read_metrics``."""
+    failed: set[str] = set()
+    in_place: set[str] = set()
+    is_whole = True
+    for run in read_metrics([path]):
+        recorded = 0
+        for record in run.files:
+            recorded += 1
+            ended, other = (in_place, failed) if record.is_in_place else (failed, in_place)
+            ended.add(record.path)
+            other.discard(record.path)
+        is_whole = is_whole and recorded >= run.header.files
+    return Unfinished(failed, None if is_whole else in_place)
+
+
+def _read_run(path: Path, documents: Iterator[Document]) -> Run:
+    header = next(documents)
+    if not isinstance(header, RunHeader):
+        raise _refusal(path, 1, "a run header (schema cfetch.run/1) must come first")
+    return Run(path, header, (document for document in documents if not isinstance(document, RunHeader)))
+
+
+def _read_documents(path: Path) -> Iterator[Document]:
+    has_document = False
+    for line, text, torn in _read_texts(path):
+        try:
+            yield decode_document(text)
+            has_document = True
+        except (ValueError, RecursionError) as error:
+            if torn and has_document and type(error) is not ValueError:  # another schema is no torn line
+                return
+            raise _refusal(path, line, str(error)) from None
+    if not has_document:
+        raise _refusal(path, 1, "there is no run in it")
+
+
+def decode_document(text: bytes) -> Document:
+    """Decode one object of a metrics file.
+
+    Raises:
+        ValueError: the text is no such object; the message says why.
+    """
+    schema = _FILE if text.startswith(_FILE_START) else _SCHEMA.decode(text).schema
+    decoder = _DECODERS.get(schema)
+    if decoder is None:
+        raise ValueError(f"the schema is {printable(schema, 60)!r}, not {_RUN} or {_FILE}")
+    return decoder.decode(text)
+
+
+class _Schema(msgspec.Struct):
+    schema: str
+
+
+_RUN, _FILE = "cfetch.run/1", "cfetch.file/1"
+_NO_ERRORS: tuple[type[Exception], ...] = ()
+_HEAD_BYTES = 200  # a run header begins with its schema
+_FILE_START = b'{"schema":"cfetch.file/1"'
+_SCHEMA = msgspec.json.Decoder(_Schema)
+_DECODERS: dict[str, msgspec.json.Decoder[Document]] = {
+    _RUN: msgspec.json.Decoder(RunHeader),
+    _FILE: msgspec.json.Decoder(FileRecord),
+    "cfetch.event/1": msgspec.json.Decoder(EventRecord),
+    "cfetch.end/1": msgspec.json.Decoder(EndRecord),
+}
+
+
+def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield the line number, one JSON object, and whether it ends the file without a line break."""
+    line, own_errors = 0, _NO_ERRORS
+    try:
+        with _find(path).open("rb") as raw:
+            file, own_errors = _open_plain(raw)
+            start = file.peek(3)[:3]
+            if start[:1] == b"[" and start != b"[\n{":  # another tool wrote the array on one line or indented
+                for index, element in enumerate(_read_array(path, file.read())):
+                    yield index + 1, bytes(element), False
+                return
+            for line, text in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+                if len(text) > MAX_LINE_BYTES:
+                    raise _refusal(path, line, f"the line is longer than {MAX_LINE_BYTES} bytes")
+                bare = text.strip().rstrip(b",")
+                if bare not in {b"", b"[", b"]"}:
+                    yield line, bare, not text.endswith(b"\n")
+    except EOFError:
+        return  # the run was killed before it ended the compressed file
+    except own_errors:
+        raise _refusal(path, line + 1, "the compressed data is broken") from None
+    except OSError as error:
+        raise input_fault(error, f"{printable(str(path))}: cannot read the metrics") from None
+
+
+def _find(path: Path) -> Path:
+    """The file, or its compressed copy if only that is left."""
+    packed = path.with_name(path.name + PACKED)
+    return packed if packed.is_file() and not path.exists() else path
+
+
+def _open_plain(raw: BufferedReader) -> tuple[Any, tuple[type[Exception], ...]]:
+    """The file as it was before it was compressed, and the errors that mean broken data."""
+    start = raw.peek(4)[:4]
+    return open_decompressor(raw, as_zstd=is_zstd(start)) if is_compressed(start) else (raw, _NO_ERRORS)
+
+
+def is_metrics(path: Path) -> bool:
+    """Whether the file may be replaced by metrics: it is empty or holds some. Raises OSError."""
+    with path.open("rb") as raw:
+        file, own_errors = _open_plain(raw)
+        errors: tuple[type[Exception], ...] = (*own_errors, EOFError)
+        try:
+            head = file.read(_HEAD_BYTES)
+        except errors:
+            return False
+    return not head or b'"cfetch.run/1"' in head
+
+
+def _read_array(path: Path, data: bytes) -> list[msgspec.Raw]:
+    try:
+        return msgspec.json.decode(data, type=list[msgspec.Raw])
+    except NOT_DECODED as error:
+        raise _refusal(path, 1, str(error)) from None
+
+
+def _refusal(path: Path, line: int, why: str) -> UsageError:
+    return UsageError(f"{printable(str(path))}:{line}: not cfetch metrics: {why}")

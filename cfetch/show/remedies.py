@@ -1,0 +1,70 @@
+"""What a person does about failures that a repetition alone does not repair (pure)."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cfetch.base.errors import Blocked, Corrupt, Expired, Refused, Unstorable
+from cfetch.base.records import Summary
+
+
+class Remedy(NamedTuple):
+    """A row: a failure of one of these ``kinds``, and of a status if there are some, needs this ``step``."""
+
+    kinds: frozenset[str]
+    statuses: frozenset[int]
+    step: str
+
+
+LOGIN = frozenset({401, 403})  # statuses of links that need a login, or a fresh signature
+REMEDIES = (  # of failures that a repetition alone does not repair; the first row that fits counts
+    Remedy(
+        frozenset({Refused.kind, Expired.kind}),
+        LOGIN,
+        "log in (-H, --bearer-env, --netrc, --cookies), or get a list with fresh links",
+    ),
+    Remedy(
+        frozenset({Refused.kind, Corrupt.kind}),
+        frozenset(),
+        "correct the links, sizes or hashes of what failed",
+    ),
+    Remedy(frozenset({Blocked.kind}), frozenset(), "move away what stands in the way"),
+    Remedy(
+        frozenset({Unstorable.kind}),
+        frozenset(),
+        "give what this file system does not take another name or another --to",
+    ),
+)
+
+AS_SAID = "do what the reasons of the failures say"
+_CODE = re.compile(r"HTTP \d{3}[^,;]{0,80}, ([\w.:-]{1,60})", re.ASCII)
+
+
+def find_remedy(failures: Iterable[Summary.Failure]) -> str:
+    """The steps that are needed before a repetition; empty if that alone may be enough for one of them."""
+    steps = {_find_step(failure) for failure in failures}
+    if "" in steps:
+        return ""
+    known = (*(remedy.step for remedy in REMEDIES), AS_SAID)
+    return ", and ".join(step for step in known if step in steps)
+
+
+def is_plain_refusal(failures: Iterable[Summary.Failure]) -> bool:
+    """Whether the server has said all there is to say, as with HTTP 404: no step helps but another link."""
+    return all(failure.kind == Refused.kind and failure.http_status not in LOGIN for failure in failures)
+
+
+def _find_step(failure: Summary.Failure) -> str:
+    code = _CODE.match(failure.message)
+    if code is not None:
+        from cfetch.base.refusals import find_known  # few refusals state a code
+
+        known = find_known(code[1])
+        if known is not None and known.next_step:
+            return AS_SAID
+    fitting = (
+        remedy.step
+        for remedy in REMEDIES
+        if failure.kind in remedy.kinds and (not remedy.statuses or failure.http_status in remedy.statuses)
+    )
+    return next(fitting, "")

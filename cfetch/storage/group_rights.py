@@ -1,0 +1,185 @@
+"""Shares a destination and its state with a group (``--group``), as git shares a repository.
+
+The mode of the state directory records the choice. If the directory is setgid, its group may write there, and
+others may not enter, then the group may use everything that is made below it, whatever the umask, and also
+new directories of the destination. If only the destination is a group's, its state is not.
+
+When it fails: a state that was made without ``--group`` stays its user's, and others are told whose it is.
+Links with signatures are part of a plan, so nobody joins a shared state without asking for it.
+"""
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cfetch.base.errors import ConfigError, LocalFault
+from cfetch.storage.lacking import set_mode
+
+_OF_GROUP = stat.S_ISGID | stat.S_IRWXG
+_GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
+_UMASK = threading.Lock()
+
+
+def is_for_group(status: os.stat_result) -> bool:
+    """Whether this is the status of a directory of a state that a group shares."""
+    mode = status.st_mode
+    return stat.S_ISDIR(mode) and mode & (_OF_GROUP | stat.S_IRWXO) == _OF_GROUP
+
+
+def may_share(status: os.stat_result) -> bool:
+    """Whether a directory of a shared state is this user's group's."""
+    return is_for_group(status) and status.st_gid in {os.getegid(), *os.getgroups()}
+
+
+@contextmanager
+def for_group(*, is_shared: bool = True) -> Iterator[None]:
+    """Let the group use files that are made in the block, from their first moment.
+
+    If their mode were changed afterwards, another member could be refused meanwhile, and for ever after a
+    kill. The umask belongs to the process, so files that other threads make meanwhile are the group's too.
+    """
+    if not is_shared:
+        yield
+        return
+    with _UMASK:
+        umask = os.umask(0o077)
+        os.umask(umask & ~stat.S_IRWXG)
+        try:
+            yield
+        finally:
+            os.umask(umask)
+
+
+def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None = None) -> int:
+    """Open a file of the state, or a part; if it is made in a shared directory, the group may use it too.
+
+    ``name`` is in the directory ``dir_fd``, or a path. Raises OSError.
+    """
+    is_shared = is_for_group(_look_above(name, dir_fd))
+    with for_group(is_shared=is_shared):
+        descriptor = os.open(name, flags, mode | _GROUP_FILE if is_shared else mode, dir_fd=dir_fd)
+    if is_shared:
+        with suppress(PermissionError):  # it was there, and is another member's
+            set_mode(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | _GROUP_FILE)
+    return descriptor
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError."""
+    os.close(create_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def _look_above(name: str | bytes | Path, dir_fd: int | None) -> os.stat_result:
+    return os.fstat(dir_fd) if dir_fd is not None else Path(os.fsdecode(name)).parent.stat()
+
+
+def make_directory(name: str | bytes | Path, mode: int, *, dir_fd: int | None = None) -> None:
+    """Make a directory in a state; in a shared one, for the group too. Raises OSError."""
+    if is_for_group(_look_above(name, dir_fd)):
+        make_for_group(name, mode, dir_fd=dir_fd)
+    else:
+        os.mkdir(name, mode, dir_fd=dir_fd)
+
+
+def make_for_group(name: str | bytes | Path, mode: int, *, dir_fd: int | None = None) -> None:
+    """Make a directory that the group may use. Raises OSError."""
+    with for_group():
+        os.mkdir(name, mode | stat.S_IRWXG, dir_fd=dir_fd)
+    _open_to_group(name, dir_fd=dir_fd)  # the directory above may not pass its group on
+
+
+def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> None:
+    status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    if status.st_mode & _OF_GROUP != _OF_GROUP:
+        os.chmod(name, stat.S_IMODE(status.st_mode) | _OF_GROUP, dir_fd=dir_fd)
+
+
+def share_files(directory: Path) -> None:
+    """Let the group use this user's files below a directory, if it is in a shared state. Raises OSError.
+
+    Another member may put files there at the same time, which that member shares, or replace some of these.
+    """
+    if is_for_group(directory.stat()):
+        for path in directory.iterdir():
+            with suppress(FileNotFoundError, PermissionError):
+                status = path.lstat()
+                if stat.S_ISDIR(status.st_mode):
+                    share_files(path)
+                elif stat.S_ISREG(status.st_mode) and status.st_mode & _GROUP_FILE != _GROUP_FILE:
+                    path.chmod(stat.S_IMODE(status.st_mode) | _GROUP_FILE)
+
+
+def share_destination(root: Path) -> None:
+    """Let the directory's group put files there; make it if it is missing. Raises LocalFault, OSError."""
+    root.mkdir(parents=True, exist_ok=True)
+    status = root.stat()
+    if status.st_mode & _OF_GROUP == _OF_GROUP:
+        return
+    if os.geteuid() not in (0, status.st_uid):
+        who = _name_user(status.st_uid)
+        raise LocalFault(f"{root} belongs to {who}, who can share it with its group: chmod g+rwxs {root}")
+    _open_to_group(root)
+
+
+def share_state(state: Path) -> None:
+    """Share the state, and what is in it, with the group of its directory. Raises LocalFault, OSError."""
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        make_for_group(state, 0o700)
+    status = state.lstat()
+    if is_for_group(status):
+        return
+    if os.geteuid() not in (0, status.st_uid) or stat.S_ISLNK(status.st_mode):
+        raise LocalFault(_tell_owner(state, status.st_uid))
+    for beneath, names, files in os.walk(state, topdown=False):
+        for name in files:
+            path = Path(beneath, name)
+            if stat.S_ISREG(path.lstat().st_mode):
+                path.chmod(stat.S_IMODE(path.lstat().st_mode) | _GROUP_FILE)
+        for name in names:
+            path = Path(beneath, name)
+            if not path.is_symlink():
+                path.chmod(_OF_GROUP | stat.S_IRWXU)
+                os.chown(path, -1, status.st_gid)
+    state.chmod(_OF_GROUP | stat.S_IRWXU)  # last: a killed run begins anew
+
+
+def refuse_foreign_state(state: Path, *, asks_for_group: bool | None = None) -> None:
+    """Raise LocalFault if ``state`` belongs to another user who does not share it with this user.
+
+    ``asks_for_group``: whether ``--group`` is given; None: nothing of this user's is put there.
+    Raises ConfigError: it is shared, and the user has not asked for that.
+    """
+    try:
+        status = state.lstat()
+    except OSError:
+        return
+    if os.geteuid() in (0, status.st_uid):
+        return
+    if may_share(status):
+        if asks_for_group is False:
+            raise ConfigError(
+                f"{state} belongs to {_name_user(status.st_uid)}, who shares it with a group of yours, and "
+                "all of the group could read the links of this run; if that is meant, give --group"
+            )
+    elif not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+        raise LocalFault(_tell_owner(state, status.st_uid))
+
+
+def _tell_owner(state: Path, uid: int) -> str:
+    who = _name_user(uid)
+    return (
+        f"{state} belongs to {who}, and you may not write there; name another --to, or let {who} share it "
+        "with a group of yours: chgrp it, and run the download with --group"
+    )
+
+
+def _name_user(uid: int) -> str:
+    import pwd  # only for messages
+
+    with suppress(KeyError):
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    return f"the user with uid {uid}"

@@ -1,0 +1,166 @@
+"""Decides whether slow attempts are stragglers, or all attempts are slow for one reason.
+
+A connection is to blame only if other attempts at the same host are fast at the same time. Two kinds of
+witness show this: attempts under way that run at their normal pace, and files that began after this attempt
+became slow and have ended normally. If the others are slow too, an attempt is compared with them, not with
+the past.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from cfetch.base.backoff import double
+
+LEAST_CROWD = 4  # attempts show the speed of the network; the median of three depends on one attempt
+NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
+CLEAR = 3  # witnesses for each suspect: only a quarter of the attempts is slow, so the network is not slow
+A_QUARTER = 1 / 4  # of the attempts at the normal pace: a slow network would slow all of them
+CRAWLS = 1 / 4  # an attempt whose excuse is at most this is far slower than the usual spread explains
+TRY_S = 6.0  # three times HOLD_S: if all stay slow, only a fresh attempt can show why
+MOST_TRY_S = 60.0  # between two trials, while none has helped
+HOLD_S = 2.0  # twice the short window: by then a change of the network shows in all attempts
+
+
+class Suspect(NamedTuple):
+    """An attempt that is far too slow since ``since_s`` or earlier; a check first saw that at ``seen_s``.
+
+    ``excuse``: the attempt is excused while the network has at most this share of its usual pace.
+    ``confirm_s``: seconds for which it must stay too slow before it is cancelled. ``is_free``: its
+    cancellation is allowed and loses no byte.
+    """
+
+    key: int
+    excuse: float
+    since_s: float
+    seen_s: float
+    confirm_s: float
+    is_free: bool = True
+    crawls: bool = False
+
+
+class Crowd(NamedTuple):
+    """The attempts of one host. ``paces``: each attempt's, over several windows; 1 is normal.
+
+    ``began_s``: the start of each file that has recently ended normally.
+    """
+
+    paces: Sequence[Sequence[float]]
+    began_s: Sequence[float]
+
+    def network(self, others: int) -> float:
+        """The share of its usual pace that the network has now, at most 1; ``others`` files ended normally.
+
+        It is the median over the attempts, as up to half of them may be stragglers. The slowest window
+        counts: a change shows first in the shortest window, and an attempt that began after the change must
+        not be measured by the time before it.
+        """
+        count = len(self.paces)
+        if count < LEAST_CROWD or others >= count:
+            return 1.0
+        middle = (count + others) // 2
+        paces: list[float] = [sorted(window)[middle] for window in zip(*self.paces, strict=True)]
+        return min(1.0, *paces)
+
+    def witnesses(self, pace: float) -> int:
+        """The number of attempts under way that run well over every window."""
+        return sum(min(windows) >= NORMAL * pace for windows in self.paces)
+
+
+class Ruling(NamedTuple):
+    """The verdict on one host's suspects.
+
+    ``guilty``: keys of the attempts to cancel now. ``test``: the key of an attempt that may be cancelled as a
+    test, as its guilt is in doubt. ``excused``: the number of suspects that are not cancelled, as the network
+    may be slow. ``probe``: an excused attempt that may be tried if there is none to test.
+    """
+
+    guilty: list[int]
+    test: int | None
+    excused: int
+    probe: int | None = None
+
+
+class _Accused(NamedTuple):
+    """A suspect that is not excused. One of its ``witnesses`` suffices for ``each`` accused.
+
+    Unless the witnesses are many, it must have been slow for ``hold_s``.
+    """
+
+    suspect: Suspect
+    witnesses: int
+    each: float
+    hold_s: float
+
+
+def rule(suspects: Iterable[Suspect], crowd: Crowd, now_s: float) -> Ruling:
+    """Decide which of one host's suspects are to blame.
+
+    A few suspects among many witnesses are guilty at once. Up to half of all attempts are guilty after they
+    have been slow for ``HOLD_S`` while as many others do well, and up to three quarters if they crawl while
+    the others have their normal pace. With fewer witnesses one suspect may be tried. If all are slow together
+    for ``TRY_S``, the slowest may be tried, if that loses no byte.
+    """
+    began_s = sorted(crowd.began_s)
+    accused: list[_Accused] = []
+    excused: list[Suspect] = []
+    by_others: dict[int, tuple[float, int, int]] = {}
+    for suspect in suspects:
+        others = len(began_s) - bisect_left(began_s, suspect.since_s)
+        if others not in by_others:
+            pace = crowd.network(others)
+            by_others[others] = pace, others + crowd.witnesses(pace), others + crowd.witnesses(1.0)
+        pace, witnesses, normal = by_others[others]
+        if (suspect.crawls or suspect.excuse <= CRAWLS) and normal >= A_QUARTER * (len(crowd.paces) + others):
+            hold_s = 0.0 if suspect.crawls else HOLD_S
+            accused.append(_Accused(suspect, normal, 1 / A_QUARTER - 1, hold_s))
+        elif pace > suspect.excuse:
+            accused.append(_Accused(suspect, witnesses, 1, HOLD_S))
+        else:
+            excused.append(suspect)
+    guilty: list[int] = []
+    doubtful: list[Suspect] = []
+    for suspect, witnesses, each, hold_s in accused:
+        seen_for_s = now_s - suspect.seen_s
+        waited = seen_for_s >= hold_s
+        if seen_for_s < suspect.confirm_s:
+            continue
+        if witnesses >= CLEAR * len(accused) or (
+            each * witnesses >= len(accused) and (waited or len(accused) == 1)
+        ):
+            guilty.append(suspect.key)
+        elif waited:
+            doubtful.append(suspect)
+    test = min(doubtful, key=lambda suspect: (suspect.seen_s, suspect.key)).key if doubtful else None
+    patient = [suspect for suspect in excused if suspect.is_free and now_s - suspect.seen_s >= TRY_S]
+    probe = min(patient, key=lambda suspect: (suspect.excuse, suspect.key)).key if patient else None
+    return Ruling(guilty, test, len(excused) + len(doubtful), None if test is not None else probe)
+
+
+class Trials:
+    """Spaces the trials: the next one comes after some time, or once the last one, ``key``, runs well."""
+
+    def __init__(self) -> None:
+        self.key: int | None = None
+        self._tested_s = -math.inf
+        self._did_well = False
+        self._probe_s = TRY_S
+        self._most_s = MOST_TRY_S
+
+    def choose(self, ruling: Ruling, now_s: float, runs_well: bool) -> list[int]:
+        """The key to try now, if any; ``runs_well``: whether the attempt after the last trial runs well.
+
+        While no trial helps, the network is slow: each probe waits twice as long as the one before, up to a
+        minute. Once a trial has helped, a probe waits at most ``TRY_S``.
+        """
+        self._did_well |= runs_well
+        key, wait_s = (ruling.probe, self._probe_s) if ruling.test is None else (ruling.test, HOLD_S)
+        if key is None or (now_s - self._tested_s < wait_s and not self._did_well):
+            return []
+        if self._did_well:
+            self._probe_s, self._most_s = HOLD_S, TRY_S
+        elif ruling.test is None:
+            self._probe_s = double(self._probe_s, self._most_s)
+        self.key, self._tested_s, self._did_well = key, now_s, False
+        return [key]

@@ -1,0 +1,143 @@
+"""The place to which a task brings its files: a directory, or an object store.
+
+Both have a *fence*: the directory of the run's epoch, which a run that takes the plan over removes. In a
+directory each task has its own directory for parts in there, so the kernel refuses its late parts. At an
+object store a task looks whether the fence stands before it makes an object visible. It never deletes an
+object: a copy of the task may have reported the same one.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from cfetch.base.config.kinds import is_object_store
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault
+from cfetch.storage.directory import Directory
+from cfetch.storage.directory_volume import DirectoryVolume
+from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.group_rights import make_directory
+from cfetch.storage.volume import Volume
+from cfetch.timeline.attempts import ATTEMPTS
+
+
+class Place(msgspec.Struct, frozen=True):
+    """``root``: the path of a directory, or a store's URL. ``fence``: the path of the epoch's directory."""
+
+    root: str
+    fence: str
+
+    @property
+    def is_store(self) -> bool:
+        """Whether the files become objects."""
+        return is_object_store(self.root)
+
+    @property
+    def fence_option(self) -> str:
+        """The option that names the directory in which the fence is."""
+        return "--state" if self.is_store else "--to"
+
+
+def place_at(root: Path, instant: str, epoch: int) -> Place:
+    """A place in a directory, which holds its fence."""
+    return Place(str(root), str(root / STATE_NAME / ATTEMPTS / instant / str(epoch)))
+
+
+def place_in_store(url: str, state: Path, instant: str, epoch: int) -> Place:
+    """A place in an object store, whose fence is in the run's state directory."""
+    return Place(url, str(state / ATTEMPTS / instant / str(epoch)))
+
+
+@asynccontextmanager
+async def open_place(
+    place: Place,
+    settings: Settings,
+    task: str,
+    *,
+    login: Mapping[str, str],
+    monotonic: Callable[[], float],
+    is_useless: Callable[[], bool],
+) -> AsyncIterator[Volume]:
+    """Open it for one ``task``, whose name no other copy has, and close it after the last file.
+
+    ``login``: the driver's variables for a store. ``is_useless``: no part of this task is needed any more.
+
+    Raises:
+        LocalFault: it cannot be used, or the plan is not this run's.
+    """
+    if place.is_store:
+        async with _open_store(place, settings, task, login, monotonic) as volume:
+            yield volume
+        return
+    with _open_directory(place, settings, task, is_useless) as volume:
+        yield volume
+
+
+@asynccontextmanager
+async def _open_store(
+    place: Place, settings: Settings, task: str, login: Mapping[str, str], monotonic: Callable[[], float]
+) -> AsyncIterator[Volume]:
+    from cfetch.storage.buckets.object_store import ObjectStore, pick_login
+    from cfetch.storage.buckets.object_volume import ObjectStoreVolume
+
+    def confirm() -> None:
+        if not os.path.isdir(place.fence):
+            raise _missing_fence(place)
+
+    confirm()
+    store = ObjectStore(
+        place.root, timeout_s=settings.write_timeout, is_only=True, config=pick_login(place.root, login)
+    )
+    fence = Path(place.fence)
+    volume = ObjectStoreVolume(
+        store,
+        run_id=f"{fence.parent.name}.{fence.name}.{task}",
+        confirm=confirm,
+        monotonic=monotonic,
+        existing=settings.existing,
+        alone=False,
+    )
+    try:
+        yield volume
+    finally:
+        await volume.close()
+
+
+@contextmanager
+def _open_directory(
+    place: Place, settings: Settings, task: str, is_useless: Callable[[], bool]
+) -> Iterator[Volume]:
+    parts = Path(place.fence, task)
+    try:
+        make_directory(parts, 0o700)
+    except FileNotFoundError:
+        raise _missing_fence(place) from None
+    except OSError as error:
+        raise local_fault(error, f"cannot write to {place.root}") from None
+    directory = Directory(Path(place.root))
+    try:
+        directory.stage(str(parts.relative_to(Path(place.root, STATE_NAME))))
+        yield DirectoryVolume(
+            directory,
+            durable=settings.durability == "power",
+            existing=settings.existing,
+            keeps_time=settings.mtime,
+        )
+    finally:
+        directory.unstage()
+        if is_useless():
+            shutil.rmtree(parts, ignore_errors=True)
+        with suppress(OSError):
+            parts.rmdir()  # before the directory is closed, which would remove the fence too
+        directory.close()
+
+
+def _missing_fence(place: Place) -> LocalFault:
+    return LocalFault(
+        f"{place.fence} is not there on {os.uname().nodename}: all executors must see the directory of "
+        f"{place.fence_option} under the same name; or another run has taken the plan over"
+    )

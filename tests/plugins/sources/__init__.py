@@ -1,0 +1,1 @@
+"""Tests of the schemes beyond http and object stores."""

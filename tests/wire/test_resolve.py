@@ -1,0 +1,52 @@
+"""``--resolve``: the user's own addresses for hosts; and limits of heads, which are named."""
+
+import pytest
+
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, Refused
+from cfetch.manifest.urls import join_url
+from tests.wire.raw_server import RawServer, reply
+from tests.wire.wire import Names, ask
+
+
+async def test_a_host_is_connected_to_at_the_address_that_the_user_gives():
+    """For its port only; the resolver is not asked, and the request names the host."""
+    names = Names("192.0.2.1")
+    async with RawServer(reply(b"x")) as server:
+        url = f"http://Mirror.test:{server.port}/a"
+        address = f"mirror.test:{server.port}:127.0.0.1"
+        assert await ask(url, resolver=names, resolve=(address,)) == (200, b"x")
+        assert names.asked == 0
+        assert server.fields()["host"] == f"Mirror.test:{server.port}"
+
+
+@pytest.mark.parametrize(
+    "text", ["h.test", "h.test:80", "h.test:0:127.0.0.1", "h.test:80:name", "h:99999:::1"]
+)
+def test_an_address_that_cannot_be_used_is_refused_at_the_start(text):
+    """With an example of the form."""
+    with pytest.raises(ConfigError, match=r"like h\.test:443:192\.0\.2\.1"):
+        Settings(resolve=(text,))
+
+
+@pytest.mark.parametrize(("fields", "words"), [
+    (["X: " + "y" * 17_000], "longer than 16384 bytes, cfetch's limit"),
+    (["X: y"] * 129, "the reply has more than 128 headers, cfetch's limit"),
+    (["Content-Length: 1"], "the reply states several lengths"),
+])  # fmt: skip
+async def test_a_head_beyond_a_limit_is_refused_for_good(fields, words):
+    """Another try would bring the same."""
+    async with RawServer(reply(b"xyz", *fields)) as server:
+        with pytest.raises(Refused, match=words):
+            await ask(server.url)
+
+
+@pytest.mark.parametrize(("base", "text", "url"), [
+    ("http://a/b/c", "http://h/x/../y/./z", "http://h/y/z"), ("http://a/b/c", "/x/./../y?q=/../z", "http://a/y?q=/../z"),
+    ("http://a/b/c/d", "../g", "http://a/b/g"), ("http://a/b/c", "http://h/../../x", "http://h/x"),
+    ("http://a/b/c", "http://h/x/..", "http://h/"), ("http://a/b/c", "http://h/.well-known/x", "http://h/.well-known/x"),
+    ("http://a/b/c", "http://h/x//../y", "http://h/x/y"), ("http://a/b/c", "http://h/x/.", "http://h/x/"),
+])  # fmt: skip
+def test_dot_segments_of_links_are_removed(base, text, url):
+    """As RFC 3986, 5.2.2 says, also in absolute links; a name that begins with a dot is none."""
+    assert join_url(base, text) == url

@@ -21,7 +21,7 @@ from cfetch.app.given import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
-from cfetch.base.config.path_filter import PathFilter
+from cfetch.base.config.path_filter import ALL_PATHS, PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
@@ -37,7 +37,7 @@ from cfetch.run.directories import find_places, share_places
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.manifest_reader import ManifestReader
-from cfetch.run.open_manifest import refuse_empty, refuse_unmatched, shown_name
+from cfetch.run.open_manifest import refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
 from cfetch.show.plan_view import SyncPreview
 from cfetch.storage.batch_record_edits import strike_out
@@ -91,11 +91,10 @@ def prepare_sync(
     path = locate_catalogue(
         where.state, source, where.roots, addresses=[settings.base_url, *_find_addresses(source, env)]
     )
+    paths = settings.reading.paths or ALL_PATHS
     with ExitStack() as stack:
         is_look = settings.dry_run and not os.path.exists(path)
-        catalogue = stack.enter_context(
-            Catalogue(None if is_look else path, state=where.state, paths=settings.paths)
-        )
+        catalogue = stack.enter_context(Catalogue(None if is_look else path, state=where.state, paths=paths))
         trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
@@ -104,12 +103,12 @@ def prepare_sync(
             if states_versions
             else _list_manifest(source, settings, options, network, emit_line)
         )
-        entries = _note_listed(listed, catalogue, settings.paths)
+        entries = _note_listed(listed, catalogue, paths)
         prepared = stack.enter_context(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
-        if not settings.paths.takes_all:
-            refuse_unmatched(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
+        if not settings.allow_empty:
+            paths.refuse_none(len(prepared.plan), shown_name(source))
         refuse_empty(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)

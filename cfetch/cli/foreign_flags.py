@@ -8,6 +8,8 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from cfetch.base.errors import UsageError
+
 HARMLESS = frozenset(
     {"-c", "--continue", "--continue=true", "--resume", "-nc", "--no-clobber"}
     | {"--skip-existing", "--ignore-existing"}
@@ -166,21 +168,26 @@ FLAGS: Mapping[str, str] = {
 }
 
 
-def drop_harmless(words: Sequence[str], known: Iterable[str], valued: Iterable[str]) -> list[str]:
-    """The words without the flags that ask for what cfetch does anyway, unless they are its own.
+def in_own_words(words: Sequence[str], known: Sequence[str], valued: Sequence[str]) -> list[str]:
+    """The words that the verb knows. Raises UsageError, which names the own flag for another program's.
 
-    ``known`` and ``valued`` are as in ``find_foreign``.
+    ``known``: cfetch's own flags; ``valued``: those of them that are followed by a value.
     """
+    kept = drop_harmless(words, known, valued)
+    if (said := find_foreign(kept, known, valued)) is not None:
+        raise UsageError(said)
+    return kept
+
+
+def drop_harmless(words: Sequence[str], known: Iterable[str], valued: Iterable[str]) -> list[str]:
+    """The words without the flags that ask for what cfetch does anyway, unless they are its own."""
     harmless = HARMLESS - set(known)
     dropped = {n for n, word in _list_flags(words, set(valued)) if word in harmless}
     return [word for n, word in enumerate(words) if n not in dropped]
 
 
 def find_foreign(words: Sequence[str], known: Iterable[str], valued: Iterable[str]) -> str | None:
-    """What to say of the first flag that is another program's; None: there is none.
-
-    ``known``: cfetch's own flags; ``valued``: those of them that are followed by a value.
-    """
+    """What to say of the first flag that is another program's; None: there is none."""
     own = set(known)
     for _, word in _list_flags(words, set(valued)):
         name = word.partition("=")[0]

@@ -13,8 +13,6 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from cfetch.base.errors import UsageError
-
 COMMON = (
     "to",
     "concurrency",
@@ -90,21 +88,16 @@ class _Helps:
         if ctx.info_name in OF_DOWNLOADS and any(
             word.startswith("-") and word.partition("=")[0] not in known for word in args
         ):
-            # most commands have only own flags
-            from cfetch.cli.foreign_flags import drop_harmless, find_foreign
+            from cfetch.cli.foreign_flags import in_own_words  # most commands have only own flags
 
-            valued = [flag for option in options if not option.is_flag for flag in option.opts]
-            words = drop_harmless(args, known, valued)
-            if (said := find_foreign(words, known, valued)) is not None:
-                raise UsageError(said)
+            words = in_own_words(args, known, [f for o in options if not o.is_flag for f in o.opts])
         try:
             return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
         except Exception as error:
-            name = getattr(error, "option_name", None)  # of NoSuchOption, whose module is Typer's own
-            if name is not None and hasattr(error, "possibilities"):
+            if hasattr(error, "possibilities"):  # of NoSuchOption, whose module is Typer's own
                 from cfetch.cli.foreign_flags import suggest
 
-                hint = suggest(name, words, known)
+                hint = suggest(getattr(error, "option_name", ""), words, known)
                 error.possibilities = []
                 error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
             raise

@@ -4,7 +4,6 @@
 file and environment, and calls the command with the resolved settings.
 """
 
-import difflib
 import functools
 import inspect
 import os
@@ -17,8 +16,6 @@ import typer
 from cfetch.base.config.layers import Resolved, resolve, show
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
-from cfetch.base.errors import ConfigError
-from cfetch.base.secret import printable
 
 PANELS = {
     "Where": (
@@ -109,22 +106,10 @@ PANELS = {
 _SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "verbose": "-v", "dry_run": "-n"}
 # Only one policy or a rare set-up reads them: no help shows them, the manual page and docs/settings.md do.
 RARE = {
-    *FORMULA,
-    "heartbeat_interval",
-    "heartbeat_misses",
-    "placement",
-    "placement_deadline",
-    "batch_share",
-    "group",
-    "mounted",
-    "spark_master",
-    "statement_host",
-    "metrics_tables",
-    "keep_metrics",
-    "serve_token_env",
-    "metrics_textfile",
-    "header_host",
-}
+    *FORMULA, "heartbeat_interval", "heartbeat_misses", "placement", "placement_deadline", "batch_share",
+    "group", "mounted", "spark_master", "statement_host", "metrics_tables", "keep_metrics",
+    "serve_token_env", "metrics_textfile", "header_host",
+}  # fmt: skip
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
@@ -178,25 +163,12 @@ def resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     """Take flags and --config out of ``given``, and lay them over file and environment."""
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
-    flags = {**_read_pairs(given.pop("pairs"), names), **flags}
+    if pairs := given.pop("pairs"):
+        from cfetch.cli.pairs import read_pairs  # few commands have --set
+
+        flags = {**read_pairs(pairs, names), **flags}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
     return resolve(flags=flags, env=os.environ, file=file)
-
-
-def _read_pairs(pairs: list[str] | None, names: Iterable[str]) -> dict[str, str]:
-    """The values of ``--set KEY=VALUE``, by key. Raises ConfigError."""
-    values = {}
-    for pair in pairs or []:
-        key, equals, value = pair.partition("=")
-        name = key.strip().removeprefix("--").replace("-", "_")
-        if not equals:
-            raise ConfigError(f"--set is {printable(pair)!r} but must be KEY=VALUE")
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; docs/settings.md lists all"
-            raise ConfigError(f"--set: there is no setting {printable(key)!r} here{hint}")
-        values[name] = value.strip()
-    return values
 
 
 def _config_document(resolved: Resolved) -> bytes:

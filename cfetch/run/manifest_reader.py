@@ -11,7 +11,7 @@ from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.freezing import freeze
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.plan import Plan
-from cfetch.run.open_manifest import expand_manifests, make_part, name_list, refuse_empty, refuse_unmatched
+from cfetch.run.open_manifest import expand_manifests, make_part, name_list, refuse_empty
 from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.server_names import name_by_servers
 from cfetch.wire.network import DIRECT, Network
@@ -55,7 +55,7 @@ class ManifestReader(NamedTuple):
         """
         if file_network is None:
             refuse_server_names(self.options.name_by)
-        clock = SystemClock()
+        clock, paths = SystemClock(), self.options.paths
         manifests, notes = expand_manifests(names)
         with ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
@@ -80,13 +80,13 @@ class ManifestReader(NamedTuple):
                         directory / "named",
                         network=file_network(plan),
                         clock=clock,
-                        only=self.options.paths.narrow(None),
+                        only=None if paths is None else paths.narrow(None),
                         by_final_url=self.options.name_by == "final-url",
                     )
                 )
             plan.add_notes(notes)
-            if not self.options.paths.takes_all:
-                refuse_unmatched(len(plan), plan.source, allowed=self.allow_empty)
+            if paths is not None and not self.allow_empty:
+                paths.refuse_none(len(plan), plan.source)
             refuse_empty(len(plan), plan.source, allowed=self.allow_empty)
             for note in (*plan.notes, *self.network.notes):
                 self.emit_line(note)

@@ -137,15 +137,6 @@ def refuse_empty(entries: int, name: str, *, allowed: bool) -> None:
         )
 
 
-def refuse_unmatched(entries: int, name: str, *, allowed: bool) -> None:
-    """Raise UsageError if --include and --exclude have left nothing."""
-    if not allowed and not entries:
-        raise UsageError(
-            f"{name}: no path matches --include and --exclude; a pattern is for the whole path, as "
-            "'*.parquet' or '2026/*'"
-        )
-
-
 def make_part(
     manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
 ) -> Part:

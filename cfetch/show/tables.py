@@ -22,9 +22,9 @@ from cfetch.show.format import (
     rate,
     saving_text,
     shorten,
-    shorten_apart,
     size,
 )
+from cfetch.show.names_apart import shorten_apart
 
 BAR = 40  # columns of the longest bar
 LEAST_NAME = 16  # a name in fewer columns is not recognisable

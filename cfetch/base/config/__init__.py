@@ -6,6 +6,7 @@
     units.py        sizes, rates and durations as people write them; ``addresses.py``: those of hosts
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     python_words.py     flags in help and errors as keywords of Python
+    python_values.py    values of options in Python's forms; settings_words.py: their types
     settings_page.py    writes docs/settings.md
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too

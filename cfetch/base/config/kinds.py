@@ -6,9 +6,8 @@ File, environment and flag give text, so one parser serves all three.
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,23 +63,13 @@ class Kind:
         self.check(value)
         return value
 
-    def take(self, value: Any) -> Any:  # noqa: ANN401 - see parse
-        """A value as Python code states it: also a list, a mapping, a path or a text. Raises ValueError."""
-        if self.is_list:
-            return _take_list(value)
-        if hasattr(value, "__fspath__"):
-            return value.__fspath__()
-        if isinstance(value, timedelta):
-            return value.total_seconds()
-        if self.low is not None:
-            return self.read(value) if isinstance(value, str) else value
-        if self.is_flag or self.choices or isinstance(value, str):
-            return value
-        if isinstance(value, Mapping):
-            return ",".join(f"{name}={item}" for name, item in value.items())
-        if isinstance(value, list | tuple | set | frozenset):
-            return ",".join(map(str, value))
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    def is_as_read(self, value: object) -> bool:
+        """Whether the value has the type that ``read`` gives; code may state it in another form."""
+        if value is None:
+            return True
+        if self.is_list and not (self.takes_text and isinstance(value, str)):
+            return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        return isinstance(value, bool if self.is_flag else str if self.low is None else int | float)
 
     def __repr__(self) -> str:
         """The allowed values: in ``help()`` the functions of the fields would say nothing."""
@@ -113,19 +102,6 @@ class Kind:
         too_low = value <= self.low if self.above else value < self.low
         if not math.isfinite(value) or too_low or (self.high is not None and value > self.high):
             raise ValueError(f"must be {self.range_text()}")
-
-
-def _take_list(value: Any) -> Any:  # noqa: ANN401 - see Kind.take
-    """One value or several as a tuple; a mapping is one of headers."""
-    if isinstance(value, str):
-        return (value,)
-    if hasattr(value, "__fspath__"):
-        return (value.__fspath__(),)
-    if isinstance(value, Mapping):
-        return tuple(f"{name}: {item}" for name, item in value.items())
-    if isinstance(value, Iterable):
-        return tuple(item.__fspath__() if hasattr(item, "__fspath__") else item for item in value)
-    return value
 
 
 def _read_int(raw: str) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Container
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from cfetch.base.errors import UsageError
+
 
 class PathFilter(NamedTuple):
     """``include``: patterns of which a path must match one, if there are any; ``exclude``: none of these."""
@@ -28,6 +30,14 @@ class PathFilter(NamedTuple):
     def narrow(self, only: Container[str] | None) -> Container[str] | None:
         """The paths of ``only`` that are taken; None is all paths."""
         return only if self.takes_all else _Narrowed(self, only)
+
+    def refuse_none(self, entries: int, name: str) -> None:
+        """Raise UsageError if no entry of the list is left."""
+        if not entries and not self.takes_all:
+            raise UsageError(
+                f"{name}: no path matches --include and --exclude; a pattern is for the whole path, as "
+                "'*.parquet' or '2026/*'"
+            )
 
 
 ALL_PATHS = PathFilter()

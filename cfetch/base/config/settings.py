@@ -1,31 +1,18 @@
 """The checked values of all options, and the values that rooms and parts of the engine get of them."""
 
-import inspect
-import textwrap
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import PLACES, OptionTable
-from cfetch.base.config.path_filter import PathFilter
-from cfetch.base.config.python_words import put_into_python
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
 from cfetch.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
-    class PathLike(Protocol):
-        """A path; the module ``os`` is not for pure modules."""
-
-        def __fspath__(self) -> str:
-            """The path as a text."""
-
-    Values: TypeAlias = str | PathLike | Iterable[str | PathLike]
+    from cfetch.base.config.settings_words import SettingsWords
 
 GROWN = 64  # downloads at a time, at most, if the user sets no number
 
@@ -42,110 +29,26 @@ class Settings(OptionTable):
         ConfigError: a value is out of its range; the message names the option and the range.
     """
 
-    if TYPE_CHECKING:  # the types that ``Kind.take`` takes; those of the fields are what it makes of them
+    if TYPE_CHECKING:  # the types that code may state; those of the fields are what is made of them
 
-        def __init__(
-            self,
-            *,
-            to: Values = ...,
-            base_url: str | None = ...,
-            state: str | PathLike | None = ...,
-            mounted: bool = ...,
-            group: bool = ...,
-            from_format: str | None = ...,
-            url_column: str | None = ...,
-            path_column: str | None = ...,
-            size_column: str | None = ...,
-            hash_column: str | Mapping[str, str] | None = ...,
-            keep_columns: str | Iterable[str] | None = ...,
-            name_by: str = ...,
-            bad_rows: str = ...,
-            include: Values | None = ...,
-            exclude: Values | None = ...,
-            allow_empty: bool = ...,
-            preset: str = ...,
-            concurrency: int | str = ...,
-            max_concurrency: int | str | None = ...,
-            per_host: int | str | None = ...,
-            rate: float | str | None = ...,
-            limit_rate: int | str | None = ...,
-            limit_rate_per_host: int | str | None = ...,
-            placement: str = ...,
-            batch_share: float | str = ...,
-            write_timeout: float | str | timedelta = ...,
-            placement_deadline: float | str | timedelta = ...,
-            engine: str = ...,
-            spark_master: str | None = ...,
-            processes: int | str | None = ...,
-            mitigation: bool = ...,
-            policy: str = ...,
-            multiplier: float | str = ...,
-            quantile: float | str = ...,
-            percentile: int | str = ...,
-            padding: float | str | timedelta = ...,
-            max_stragglers: int | str = ...,
-            sequential_fallback: bool = ...,
-            check_interval: float | str | timedelta = ...,
-            min_rate: int | str | None = ...,
-            segments: int | str = ...,
-            max_attempts: int | str = ...,
-            retry_budget: float | str | timedelta = ...,
-            max_failures: float | str = ...,
-            deadline: float | str | timedelta | None = ...,
-            stall_timeout: float | str | timedelta = ...,
-            connect_timeout: float | str | timedelta = ...,
-            refresh_command: str | None = ...,
-            statement_host: str | None = ...,
-            proxy: str | None = ...,
-            proxy_from_env: bool = ...,
-            netrc: bool = ...,
-            header: Values | Mapping[str, str] | None = ...,
-            header_host: Values | None = ...,
-            bearer_env: str | None = ...,
-            cookies: str | PathLike | None = ...,
-            user_agent: str | None = ...,
-            ca_file: str | PathLike | None = ...,
-            client_cert: str | PathLike | None = ...,
-            client_key: str | PathLike | None = ...,
-            accept_html: bool = ...,
-            public_only: bool = ...,
-            heartbeat_interval: float | str | timedelta = ...,
-            heartbeat_misses: int | str = ...,
-            wait: bool = ...,
-            durability: str = ...,
-            metrics: str | PathLike | None = ...,
-            metrics_tables: str | PathLike | None = ...,
-            keep_metrics: int | str | None = ...,
-            failures: str | PathLike | None = ...,
-            failed_from: str | PathLike | None = ...,
-            existing: str = ...,
-            mtime: bool = ...,
-            serve: str | int | None = ...,
-            serve_token_env: str | None = ...,
-            metrics_textfile: str | PathLike | None = ...,
-            log_format: str = ...,
-            color: bool = ...,
-            quiet: bool = ...,
-            json: bool = ...,
-            verbose: bool = ...,
-            explain: bool = ...,
-            dry_run: bool = ...,
-        ) -> None: ...
+        def __init__(self, **values: Unpack[SettingsWords]) -> None: ...
 
     def __post_init__(self) -> None:
-        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
-            object.__setattr__(self, "url_column", self.url_column[0])
         for name, kind in KINDS.items():
             try:
-                given = getattr(self, name)
-                value = kind.take(given)
-                if value is not given:
+                value = getattr(self, name)
+                if not kind.is_as_read(value):
+                    from cfetch.base.config.python_values import take  # the command line has none such
+
+                    value = take(kind, value)
                     object.__setattr__(self, name, value)  # the way of frozen classes
                 kind.check(value)
             except ValueError as error:
                 shown = getattr(self, name)
                 said = name if kind.is_list else f"{name} is {shown!r} but"  # a URL may hold a secret
                 raise ConfigError(f"{said} {error}") from None
+        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
+            object.__setattr__(self, "url_column", self.url_column[0])
         most = self.max_concurrency
         if most is not None and most < self.concurrency:
             raise ConfigError(
@@ -229,13 +132,9 @@ class Settings(OptionTable):
             keep_columns=tuple(filter(None, map(str.strip, (self.keep_columns or "").split(",")))),
             name_by=self.name_by,
             bad_rows=self.bad_rows,
-            paths=self.paths,
+            include=self.include or (),
+            exclude=self.exclude or (),
         )
-
-    @property
-    def paths(self) -> PathFilter:
-        """Which paths of a list are taken."""
-        return PathFilter(self.include or (), self.exclude or ())
 
     @property
     def first_byte_s(self) -> float:
@@ -285,27 +184,3 @@ def _kinds() -> dict[str, Kind]:
 
 
 KINDS: dict[str, Kind] = _kinds()
-
-
-def _describe_options() -> str:
-    """A line or two for each option, with its type and its default."""
-    lines = []
-    for field in fields(OptionTable):
-        kind = KINDS[field.name]
-        allowed = "True or False" if kind.is_flag else kind.range_text()
-        text = textwrap.fill(
-            put_into_python(kind.help, KINDS), 100, initial_indent=" " * 8, subsequent_indent=" " * 8
-        )
-        lines.append(f"    {field.name} = {field.default!r}: {allowed}\n{text}")
-    return "\n".join(lines)
-
-
-def _make_readable() -> None:
-    """Let ``help(Settings)`` show plain types and one line for each option, not the objects of the table."""
-    plain = get_type_hints(OptionTable)
-    OptionTable.__annotations__ = plain
-    Settings.__init__.__annotations__ = {**plain, "return": None}
-    Settings.__doc__ = f"{inspect.cleandoc(Settings.__doc__ or '')}\n\nOptions:\n{_describe_options()}\n"
-
-
-_make_readable()

@@ -24,7 +24,6 @@ from cfetch.base.events import (
     PlanWaiting,
     Progress,
     RescueGivenUp,
-    RetryScheduled,
     RunFinished,
     RunNoted,
     RunStarted,
@@ -38,10 +37,9 @@ from cfetch.base.events import (
 )
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
-from cfetch.show.causes import find_cause
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import duration, percent, plural, rate, size, sizes
-from cfetch.show.live.closing import closing_lines, failed_where
+from cfetch.show.format import duration, failed_where, percent, plural, rate, size, sizes
+from cfetch.show.live.closing import closing_lines
 from cfetch.show.live.view import (
     View,
     min_rate_text,
@@ -49,7 +47,6 @@ from cfetch.show.live.view import (
     rescue_text,
     share_text,
     slowdown_end_text,
-    total_text,
     width_text,
 )
 
@@ -90,10 +87,9 @@ class Facts:
     ``joins``: failures of one cause, as a full disk, are one fact.
     """
 
-    def __init__(self, *, explain: bool = False, verbose: bool = False, joins: bool = False) -> None:
+    def __init__(self, *, explain: bool = False, joins: bool = False) -> None:
         self.view = View()
-        self._explain = explain or verbose
-        self._verbose = verbose
+        self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
         self._joins = joins
         self._stated: set[str] = set()  # causes
@@ -103,8 +99,6 @@ class Facts:
     def reduce(self, event: Event) -> Iterable[Fact]:
         """The facts that ``event`` adds: mostly none."""
         self.view.apply(event)
-        if self._verbose and (more := describe_more(event)) is not None:
-            return (more,)
         if isinstance(event, EntryFinished):
             is_new = event.record.status == "failed" and not self._join(event.record)
             return self._limit(_failure_fact(event)) if is_new else ()
@@ -114,6 +108,8 @@ class Facts:
         """Whether a fault of this machine, as a full disk, has been stated with another file."""
         if not self._joins or record.error_kind != LocalFault.kind:
             return False
+        from cfetch.show.causes import find_cause  # most runs have no such failure
+
         cause = find_cause(record.error or "", record.path)
         is_known = cause in self._stated
         self._stated.add(cause)
@@ -162,7 +158,10 @@ class Facts:
     def _progress_fact(self, event: Progress) -> Fact:
         view = self.view
         files = view.run.files if view.run else 0
-        time_left = view.time_left
+        # a run of a moment shows no estimate
+        from cfetch.show.live.prediction import predict, total_text
+
+        time_left = predict(view)
         slow = sum(executor.share is not None for executor in event.executors)
         resting = sum(volume.breaker == "open" for volume in event.volumes)
         counters = [
@@ -369,29 +368,6 @@ def _volume_fact(event: VolumePaused) -> Fact:
 def _volume_data(volume: VolumeView) -> dict[str, object]:
     reason = None if volume.reason is None else printable(volume.reason, 1000)
     return {**msgspec.structs.asdict(volume), "name": printable(volume.name, 1000), "reason": reason}
-
-
-def describe_more(event: Event) -> Fact | None:
-    """A fact that only ``--verbose`` asks for: a file in place, or a try again; None for all others."""
-    if isinstance(event, EntryFinished) and event.record.is_in_place:
-        record = event.record
-        path, host = printable(record.path), printable(record.host)
-        if record.status == "skipped":
-            text = f"already there: {path}"
-        else:
-            took = duration(record.end_s - record.start_s)
-            text = f"done: {path}: {size(record.bytes)} in {took} ({rate(record.rate_bps)}) from {host}"
-        return _fact(
-            event, "file", "info", text, id=record.id, path=path, status=record.status, bytes=record.bytes,
-        )  # fmt: skip
-    if isinstance(event, RetryScheduled):
-        path, error = printable(event.path), printable(event.error, 1000)
-        text = f"try {event.n} of {path} in {duration(event.delay_s)}: {error} ({event.error_kind})"
-        return _fact(
-            event, "retry", "info", text, id=event.id, path=path, n=event.n, kind=event.error_kind,
-            delay_s=round(event.delay_s, 3), message=error,
-        )  # fmt: skip
-    return None
 
 
 def placed_text(event: BatchPlaced) -> str:

@@ -13,10 +13,12 @@ from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
 from cfetch.show.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.show.live.executors import executors_line, executors_panel
+from cfetch.show.live.files_under_way import by_risk, fold_segments
 from cfetch.show.live.host_rows import hosts_panel, pace_panel
 from cfetch.show.live.pace import Pace
+from cfetch.show.live.prediction import predict, total_text
 from cfetch.show.live.rows import bar, header, rows
-from cfetch.show.live.view import Note, View, by_risk, fold_segments, total_text
+from cfetch.show.live.view import Note, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
 
 TALL = 18  # from this height on, the title and the sparkline are shown
@@ -102,7 +104,7 @@ def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> 
 
 
 def _draw_overall(view: View, width: int) -> Text:
-    time_left = view.time_left
+    time_left = predict(view)
     rough = "~" if time_left and time_left.is_rough else ""
     left = f"{rough}{duration(time_left.seconds)} left" if time_left else "time left unknown"
     guess = "~" if view.sizes_unknown and view.fraction < 1 else ""

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from cfetch.base.events import ActiveAttempt
-from cfetch.show.format import cells, duration, fit, rate, shorten, shorten_apart, size
+from cfetch.show.format import cells, duration, fit, rate, shorten, size
+from cfetch.show.names_apart import shorten_apart
 
 # sign, style: readable without colour, and without knowing the signs, since the word is beside them
 _STATES = {

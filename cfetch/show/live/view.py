@@ -4,12 +4,9 @@ Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the 
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-from msgspec.structs import replace
+from typing import Literal, NamedTuple
 
 from cfetch.base.events import (
-    ActiveAttempt,
     BreakerClosed,
     EntryFinished,
     Event,
@@ -30,27 +27,19 @@ from cfetch.base.events import (
     SlowdownSeen,
     StragglerCancelled,
     VolumePaused,
-    VolumeView,
     WidthChanged,
 )
 from cfetch.base.records import EndRecord, FileRecord, Summary
 from cfetch.base.secret import printable
 from cfetch.show.counts import Counts, count_received
-from cfetch.show.format import duration, percent, plural, rate, size
+from cfetch.show.format import duration, percent, plural, rate
 from cfetch.show.live.hosts import SlowHosts
 from cfetch.show.live.pace import Pace
-
-if TYPE_CHECKING:
-    from cfetch.show.live.time_left import TimeLeft
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3
-ENOUGH_FILES = 10  # for a mean of their sizes, and for a prediction
-ENOUGH_SHARE = 0.05  # of the run, for a prediction
 
-_SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "segment": 0, "ok": 0}
-_TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
 NoteKind = Literal[
     "failed",
@@ -91,9 +80,9 @@ class View:
         self.stopping: str | None = None
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
-        self._is_slowed = False  # nothing is cancelled during a slowdown
+        self.is_slowed = False  # nothing is cancelled during a slowdown
         self._slow: set[int] = set()  # entries with a cancelled attempt
-        self._counts = Counts()  # done entries are in it only if tasks report them together
+        self.counts = Counts()  # done entries are in it only if tasks report them together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         # bytes in each second of the last minute, and in the present one
         self._seconds: deque[float] = deque([0.0], maxlen=MINUTE_S + 1)
@@ -105,11 +94,11 @@ class View:
             if event.record.status != "skipped":
                 self.pace.apply(event)
             if event.record.status != "done":  # Progress counts done entries, which are nearly all
-                self._counts.add(event.record)
+                self.counts.add(event.record)
                 self._note_failure(event.t_s, event.record)
             return
         self.pace.apply(event)
-        self._counts.note(event)
+        self.counts.note(event)
         self.hosts.apply(event)
         if isinstance(event, Progress):
             self._measure(event)
@@ -139,7 +128,7 @@ class View:
         elif (described := _describe_trouble(event)) is not None:
             self._note_once(event.t_s, *described)
         if isinstance(event, SlowdownSeen | SlowdownOver):
-            self._is_slowed = isinstance(event, SlowdownSeen)
+            self.is_slowed = isinstance(event, SlowdownSeen)
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
 
@@ -166,7 +155,7 @@ class View:
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
         # an entry that waits for its retry is not active
-        received = max(before[1], count_received(event, self._counts.skipped_bytes))
+        received = max(before[1], count_received(event, self.counts.skipped_bytes))
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
             self._recent.popleft()
@@ -186,7 +175,7 @@ class View:
     @property
     def cancelled(self) -> int:
         """Attempts that were cancelled as stragglers."""
-        return self._counts.cancelled_attempts
+        return self.counts.cancelled_attempts
 
     @property
     def files_in_place(self) -> int:
@@ -215,8 +204,8 @@ class View:
         if self.run is None:
             return 0.0
         if self.bytes_known and not self.sizes_unknown:
-            return min(1.0, (self.bytes_in_hand + self._counts.missing_bytes) / self.bytes_known)
-        return min(1.0, self._count_files_had() / self.run.files) if self.run.files else 1.0
+            return min(1.0, (self.bytes_in_hand + self.counts.missing_bytes) / self.bytes_known)
+        return min(1.0, self.count_files_had() / self.run.files) if self.run.files else 1.0
 
     @property
     def bytes_known(self) -> int:
@@ -232,17 +221,8 @@ class View:
             return self.progress.sizes_unknown
         return self.run.sizes_unknown if self.run else 0
 
-    @property
-    def bytes_expected(self) -> int | None:
-        """An estimate of all bytes where some sizes are unknown, by the mean of the others; None: too few."""
-        files = self.run.files if self.run else 0
-        known = files - self.sizes_unknown - self._counts.unstated.sizeless
-        if known < ENOUGH_FILES or not self.bytes_known:
-            return None
-        return round(self.bytes_known * (1 + self.sizes_unknown / known))
-
-    def _count_files_had(self) -> float:
-        """Files that have ended, and of each file under way the part that has come."""
+    def count_files_had(self) -> float:
+        """Count files that have ended, and of each file under way the part that has come."""
         under_way = {
             attempt.id: attempt.file_bytes / attempt.file_size_bytes
             for attempt in (self.progress.active if self.progress else ())
@@ -274,47 +254,6 @@ class View:
     def slow_files(self) -> int:
         """Files with a cancelled attempt; where none is cancelled, the stragglers. Tasks count attempts."""
         return len(self._slow) or (self.progress.stragglers if self.progress else 0)
-
-    @property
-    def time_left(self) -> "TimeLeft | None":
-        """How long the run still takes; None if there is no data for an estimate, or too little of it."""
-        progress, run = self.progress, self.run
-        if progress is None or run is None or not progress.t_s or not self._is_predictable(progress):
-            return None
-        # a run of a moment shows no such estimate
-        from cfetch.show.live.time_left import LEAST_BPS, Rest, estimate_time_left
-
-        expected = self.bytes_expected if self.sizes_unknown else self.bytes_known
-        missing = (expected or 0) - self.bytes_in_hand - self._counts.missing_bytes
-        stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
-        had = self._count_files_had() - progress.skipped - progress.failed
-        rest = Rest(
-            active=fold_segments(progress.active),
-            waiting=progress.waiting,
-            left_bytes=None if expected is None else max(0, missing),
-            rate_bps=self.rate_bps,
-            left_files=run.files - self.settled_files,
-            files_per_s=0.0 if stands_still else had / progress.t_s,
-            is_rough=self.sizes_unknown > 0,
-            connections=_count_connections(run),
-            median_bps=progress.baseline.median_bps,
-            cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
-        )
-        return estimate_time_left(rest)
-
-    def _is_predictable(self, progress: Progress) -> bool:
-        """Whether enough has come for a prediction: the first numbers of a run are far too high.
-
-        That is a twentieth of what this run has to bring, or ten files once the rate has its whole window.
-        """
-        had = self._count_files_had() - progress.skipped - progress.failed
-        to_do = self.run.files - progress.skipped - progress.failed if self.run else 0
-        if progress.done + progress.whole >= ENOUGH_FILES and progress.t_s >= RATE_WINDOW_S:
-            return True
-        if not self.sizes_unknown:
-            before = self._counts.skipped_bytes + self._counts.missing_bytes
-            had, to_do = self.bytes_in_hand - self._counts.skipped_bytes, self.bytes_known - before
-        return had >= ENOUGH_SHARE * to_do
 
 
 def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
@@ -348,68 +287,6 @@ def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
     return None
 
 
-def _count_connections(run: RunStarted) -> int:
-    """How many connections a file may have where slots are idle; 1: the policy knows no segments."""
-    settings = run.settings
-    segments = settings.get("segments")
-    is_adaptive = settings.get("policy") == "adaptive" and settings.get("mitigation") is not False
-    if not is_adaptive or settings.get("rate") is not None or not isinstance(segments, int):
-        return 1
-    return max(1, min(segments, run.concurrency))
-
-
-def fold_segments(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
-    """One row for each file: the attempts that bring segments of it become one, as fast as all together.
-
-    A single attempt that brings the last segment is shown as its whole file, too.
-    """
-    by_file: dict[tuple[int, str | None], list[ActiveAttempt]] = {}
-    for attempt in active:  # two executors that bring one file are two rows
-        by_file.setdefault((attempt.id, attempt.executor), []).append(attempt)
-    return [_fold(each) if len(each) > 1 or _is_part(each[0]) else each[0] for each in by_file.values()]
-
-
-def _is_part(attempt: ActiveAttempt) -> bool:
-    is_range = attempt.file_size_bytes is not None and attempt.size_bytes != attempt.file_size_bytes
-    return is_range or attempt.state == "segment"
-
-
-def _fold(attempts: list[ActiveAttempt]) -> ActiveAttempt:
-    first = min(attempts, key=lambda attempt: attempt.n)
-    worst = max(attempts, key=_rank_state)
-    return replace(
-        first,
-        size_bytes=first.file_size_bytes or first.size_bytes,
-        bytes=first.file_bytes or sum(attempt.bytes for attempt in attempts),
-        rate_bps=sum(attempt.rate_bps for attempt in attempts),
-        elapsed_s=max(attempt.elapsed_s for attempt in attempts),
-        expected_s=None,  # limits are those of segments, and idle slots take over what is late
-        state="ok" if worst.state == "segment" else worst.state,
-        connections=len(attempts),
-    )
-
-
-def _rank_state(attempt: ActiveAttempt) -> int:
-    return _SEVERITY[attempt.state]
-
-
-def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
-    """Sort the attempts: those nearest to or past their limit first.
-
-    The order is by quarters of the limit, then by age, so that rows keep their places between frames.
-    """
-    return sorted(active, key=_rank_risk)
-
-
-def total_text(view: View) -> str:
-    """The size of all files, as far as it is known: in full, as an estimate, or as a lower limit."""
-    if not view.sizes_unknown:
-        return f" of {size(view.bytes_known)}"
-    if view.bytes_expected is not None:
-        return f" of ~{size(view.bytes_expected)}"
-    return f" of over {size(view.bytes_known)}" if view.bytes_known else ""
-
-
 def pause_text(event: VolumePaused) -> str:
     """Why nothing is written to a volume, and for how long."""
     how_long = "the rest of the run" if event.pause_s is None else duration(event.pause_s)
@@ -441,13 +318,3 @@ def min_rate_text(event: MinRateWaived) -> str:
     connections = plural(event.connections, "fresh connection")
     whose = "goes" if event.path is not None else f"all files of {printable(event.host)} go"
     return f"{whose} on below {rate(event.min_rate_bps)}: {connections} were no faster"
-
-
-def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
-    """Sort the volumes: out of use first, then on trial, then the others in their order."""
-    return sorted(volumes, key=lambda volume: _TROUBLE[volume.breaker])
-
-
-def _rank_risk(attempt: ActiveAttempt) -> tuple[int, int, float, int]:
-    used = attempt.elapsed_s / attempt.expected_s if attempt.expected_s else 0.0
-    return (-_SEVERITY[attempt.state], -int(4 * used) if used >= 0.5 else 0, -attempt.elapsed_s, attempt.id)

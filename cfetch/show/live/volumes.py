@@ -7,9 +7,9 @@ from rich.text import Text
 from cfetch.base.events import VolumeView
 from cfetch.base.secret import printable
 from cfetch.show.format import cells, fit, rate, size
-from cfetch.show.live.view import by_trouble
 
 # sign, word, style: as with attempts, each of the three alone is enough
+_TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 _STATES = {
     "closed": ("●", "in use", "green"),
     "half-open": ("?", "on trial", "bold yellow"),
@@ -107,3 +107,8 @@ def _cut_left(name: str, width: int) -> str:
         if cells(text[start:]) < width:
             return f"…{text[start:]}"
     return "…"
+
+
+def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
+    """Sort the volumes: out of use first, then on trial, then the others in their order."""
+    return sorted(volumes, key=lambda volume: _TROUBLE[volume.breaker])

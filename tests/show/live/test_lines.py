@@ -19,7 +19,8 @@ from cfetch.base.events import (
 )
 from cfetch.base.records import Summary
 from cfetch.show.causes import group_by_cause
-from cfetch.show.live.closing import SHOWN_CAUSES, SHOWN_VOLUMES, closing_line, closing_lines
+from cfetch.show.live.closing import closing_line, closing_lines
+from cfetch.show.live.closing_tables import SHOWN_CAUSES, SHOWN_VOLUMES
 from cfetch.show.live.facts import MAX_LINES
 from cfetch.show.live.lines import json_lines, plain_lines, quiet_lines
 from cfetch.show.live.open import choose_mode, open_dashboard

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from cfetch.show.live.view import View, fold_segments
+from cfetch.show.live.files_under_way import fold_segments
+from cfetch.show.live.prediction import expect_bytes, predict
+from cfetch.show.live.view import View
 from tests.show.live.test_live import text
 from tests.show.records import active, finished, progress, record, started
 
@@ -72,7 +74,7 @@ def test_entries_that_never_had_a_size_do_not_make_the_others_smaller():
     """A 404 states no size, so it has no part in the mean."""
     gone = finished(*(record(n, None, status="failed", rate_bps=0.0) for n in range(10)))
     look = progress(9.0, failed=10, files=40, bytes_known=10 * MIB, sizes_unknown=20)
-    assert view(started(40, 0, sizes_unknown=40), *gone, look).bytes_expected == 30 * MIB
+    assert expect_bytes(view(started(40, 0, sizes_unknown=40), *gone, look)) == 30 * MIB
 
 
 def test_a_file_under_way_counts_for_its_part():
@@ -97,7 +99,7 @@ def test_a_file_under_way_counts_for_its_part():
 def test_nothing_is_predicted_before_enough_has_come(t_s, more, is_predicted):
     """The first numbers of a run were up to twelve times too high."""
     shown = view(started(200, 10_000), progress(t_s, waiting=3, **more))
-    assert (shown.time_left is not None) == is_predicted
+    assert (predict(shown) is not None) == is_predicted
 
 
 def test_files_that_were_there_are_no_ground_for_a_prediction():
@@ -105,8 +107,8 @@ def test_files_that_were_there_are_no_ground_for_a_prediction():
     there = finished(*(record(n, 1000, status="skipped") for n in range(9)))
     look = {"skipped": 9, "bytes_done": 9000, "waiting": 3}
     early = view(started(10, 10_000), *there, progress(3.0, **look, bytes_active=40))
-    assert early.time_left is None
-    assert view(started(10, 10_000), *there, progress(3.0, **look, bytes_active=60)).time_left is not None
+    assert predict(early) is None
+    assert predict(view(started(10, 10_000), *there, progress(3.0, **look, bytes_active=60))) is not None
 
 
 def test_failed_files_are_not_in_place():

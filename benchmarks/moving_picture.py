@@ -25,6 +25,7 @@ COLUMNS, ROWS = 96, 24
 CELL_X, CELL_Y = 8.4, 18.0  # of a font of 14 px
 MARGIN = 14
 FRAME_S = 0.4  # cfetch draws more often; the picture would be twice as large
+LEAST_LINES = 8  # before the first whole frame the screen is nearly black
 LAST_S = 4.0  # the summary stays so long
 MOST_S = 60.0
 COMMAND = "python -m cfetch.plugins.lab.bench.demo"
@@ -58,7 +59,7 @@ def record() -> list[tuple[float, list[str]]]:
         while waiting.poll() is None and time.monotonic() - began_s < MOST_S:
             time.sleep(FRAME_S)
             lines = tmux("capture-pane", "-pe", "-t", "demo").splitlines()
-            if any(lines):
+            if sum(map(bool, lines)) >= LEAST_LINES:
                 frames.append((time.monotonic() - began_s, lines))
     time.sleep(FRAME_S)
     frames.append((time.monotonic() - began_s, tmux("capture-pane", "-pe", "-t", "demo").splitlines()))

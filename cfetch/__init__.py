@@ -70,7 +70,7 @@ _HOMES = {
     "api.entry": ("Entry",),
     "api.notebook": ("NotebookBar",),
     "api.recorded": ("read_metrics", "read_settings"),
-    "base.config.settings": ("Settings",),
+    "api.readable_settings": ("Settings",),
     "base.errors": (
         "CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "ManifestError", "UsageError",
     ),

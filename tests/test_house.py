@@ -479,7 +479,7 @@ def test_every_setting_has_a_flag_and_a_panel():
     flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}
     expected = {name: "--" + name.replace("_", "-") for name in KINDS}
     assert flags == expected, "name the flag after its key in cfetch/base/config/option_table.py"
-    assert parameters.keys() - KINDS.keys() == {"ctx", "manifests", "config", "show_config"}
+    assert parameters.keys() - KINDS.keys() == {"ctx", "manifests", "config", "show_config", "pairs"}
     assert options._PANEL_OF.keys() == KINDS.keys(), "add the option to a panel in cfetch/cli/options.py"
     in_panels = sum(len(names) for names in options.PANELS.values())
     assert in_panels == len(KINDS), (

@@ -5,6 +5,10 @@
     entry.py        ``Entry``: one file to download, with the keys of a manifest's entry
     sources.py      a manifest, entries or a data frame -> a plan; and the entries of a manifest
     recorded.py     the runs of metrics files, and the settings of a configuration file
+    keywords.py     the usual keywords, as settings
+    readable_settings.py    ``Settings``, with a docstring for each option
+    words.py        messages with keywords in place of flags
+    progress.py     the bar of ``progress=True``
     notebook.py     a bar in a notebook, made from events
 
 The library does the same as the command line: ``app/download.py`` and ``app/get.py`` prepare a plan, and

@@ -23,7 +23,7 @@ from cfetch.run.header_hosts import make_list_network
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.files import local_fault
 
-ENTRIES, FRAME = "the entries", "the data frame"
+ENTRIES, FRAME = "the list of files", "the data frame"
 GROUP_ROWS = 1000  # encoded and written at once
 
 
@@ -35,8 +35,10 @@ class Frame(Protocol):
         """Its columns."""
 
 
-Source: TypeAlias = str | os.PathLike[str] | Frame | Iterable[Entry | Mapping[str, object] | str]
-"""A manifest (path, URL, prefix), a data frame, or an iterable of entries, rows or URLs."""
+Source: TypeAlias = (
+    str | os.PathLike[str] | Frame | Mapping[str, str] | Iterable[Entry | Mapping[str, object] | str]
+)
+"""A manifest (path, URL, prefix), a data frame, URLs with their names, or entries, rows or URLs."""
 
 
 @contextmanager
@@ -46,6 +48,8 @@ def prepare_source(source: Source, settings: Settings, progress: Callable[[int],
         with prepare(os.fspath(source), settings, env=os.environ, progress=progress) as prepared:
             yield prepared
         return
+    if isinstance(source, Mapping):
+        source = _name_files(source)
     is_frame = hasattr(source, "columns")
     with open_spool() as file:
         try:
@@ -60,6 +64,18 @@ def prepare_source(source: Source, settings: Settings, progress: Callable[[int],
         settings = replace(settings, from_format="jsonl")
         with prepare_document(file, name, settings, env=os.environ, progress=progress) as prepared:
             yield prepared
+
+
+def _name_files(names: Mapping[Any, Any]) -> list[dict[str, object]]:
+    """The rows of a mapping from URLs to names. Raises UsageError: it is one entry, or has no names."""
+    if "url" in names:
+        raise UsageError(f"{ENTRIES}: this mapping is one entry; put it into a list")
+    rows: list[dict[str, object]] = []
+    for url, name in names.items():
+        if not isinstance(name, str | os.PathLike):
+            raise UsageError(f"{ENTRIES}: the name of a file is {type(name).__name__}, not a text or a path")
+        rows.append({"url": url, "path": os.fspath(name)})
+    return rows
 
 
 def read_manifest(manifest: str | os.PathLike[str], settings: Settings) -> list[Entry]:
@@ -91,7 +107,7 @@ def _encode(encoder: msgspec.json.Encoder, rows: list[object]) -> bytes:
     try:
         return encoder.encode_lines(rows)
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{ENTRIES} hold a value that no manifest has: {error}") from None
+        raise UsageError(f"{ENTRIES} holds a value that no manifest has: {error}") from None
 
 
 def _make_plain(value: Any) -> object:  # noqa: ANN401 - whatever the caller's rows hold

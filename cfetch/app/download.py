@@ -81,6 +81,10 @@ def prepare(
     instant = new_instant(clock.wall(), secrets.token_hex(2))
     destinations = prove_places(settings)
     by_spark = not more and _is_for_spark(manifest, settings)
+    if by_spark and (settings.include or settings.exclude):
+        raise ConfigError(
+            "include and exclude are not for a list that Spark prepares; make a list of those files"
+        )
     manifests, notes = ([manifest], []) if by_spark else expand_manifests([manifest, *more])
     name = name_list(manifests)
     manifest = manifests[0] if len(manifests) == 1 else name

@@ -87,6 +87,7 @@ def freeze_lists(
         from cfetch.run.server_names import name_by_servers
 
         make_private(directory / UNNAMED)
+        paths = settings.reading.paths
         unnamed = freeze_in(directory / UNNAMED, None)
         plan = stack.enter_context(
             name_by_servers(
@@ -96,7 +97,7 @@ def freeze_lists(
                 clock=clock,
                 progress=progress,
                 report=None if rejected is None else rejected.add,
-                only=left,
+                only=left if paths is None else paths.narrow(left),
                 known=stack.enter_context(KnownNames(state)),
                 asks_all=settings.existing != "trust",
                 folding=folding,
@@ -119,6 +120,8 @@ def _refuse_nothing(plan: Plan, left: "Unfinished | None", settings: Settings) -
             f"failed_from is {settings.failed_from}, which names {plural(len(left.failed), 'failed file')}, "
             "but the manifest has none of them; give the metrics of a run over this manifest"
         )
+    if (paths := settings.reading.paths) is not None and left is None and not settings.allow_empty:
+        paths.refuse_none(len(plan), plan.source)
     refuse_empty(len(plan), plan.source, allowed=settings.allow_empty or left is not None)
 
 

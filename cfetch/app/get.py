@@ -71,11 +71,11 @@ def prepare_get(
     for url in urls:
         _require_scheme(url)
     are_several = len(urls) > 1 or any(find_listing(url) for url in urls)
-    if are_several and (output is not None or sha256 not in (None, BESIDE)):
-        option = "--output" if output is not None else "--sha256 HEX"
-        raise UsageError(f"{option} is for one file; run `cfetch get` for each file by itself")
     stated = None if sha256 is None or sha256 == BESIDE else _check_sha256(sha256)
     settings, name = _choose_place(settings, output)
+    if are_several and (name is not None or stated is not None):
+        option = "--output" if name is not None else "--sha256 HEX"
+        raise UsageError(f"{option} is for one file; run `cfetch get` for each file by itself")
     settings = aim_repository_token(settings, urls, env)
     files = _list_files(urls, clock, make_network(settings.network, env))
     entries = _make_entries(files, name, settings.name_by)
@@ -120,7 +120,7 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
         return settings, None
     if len(settings.to) > 1:
         raise UsageError("--output names one file; give one --to")
-    if output in ("-", "") or output.endswith("/"):
+    if output in ("-", ""):
         raise UsageError(
             f"--output is {printable(output)!r}, which names no file; standard output is not supported"
         )
@@ -132,6 +132,8 @@ def _choose_place(settings: Settings, output: str | None) -> tuple[Settings, str
         raise UsageError(
             f"--output is {printable(output)!r}; {STATE_NAME} is the name of cfetch's state directory"
         )
+    if output.endswith("/") or os.path.isdir(path):  # as with cp
+        return replace(settings, to=(str(path),)), None
     return replace(settings, to=(str(path.parent),)), path.name
 
 

@@ -21,6 +21,7 @@ from cfetch.app.given import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.path_filter import ALL_PATHS, PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.base.events import EntryFinished, Event, Listener, fan_out, tell_each
@@ -90,9 +91,10 @@ def prepare_sync(
     path = locate_catalogue(
         where.state, source, where.roots, addresses=[settings.base_url, *_find_addresses(source, env)]
     )
+    paths = settings.reading.paths or ALL_PATHS
     with ExitStack() as stack:
         is_look = settings.dry_run and not os.path.exists(path)
-        catalogue = stack.enter_context(Catalogue(None if is_look else path, state=where.state))
+        catalogue = stack.enter_context(Catalogue(None if is_look else path, state=where.state, paths=paths))
         trusts = states_versions and not catalogue.is_empty()  # else the versions in place are unknown
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
@@ -101,10 +103,12 @@ def prepare_sync(
             if states_versions
             else _list_manifest(source, settings, options, network, emit_line)
         )
-        entries = _note_listed(listed, catalogue)
+        entries = _note_listed(listed, catalogue, paths)
         prepared = stack.enter_context(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
+        if not settings.allow_empty:
+            paths.refuse_none(len(prepared.plan), shown_name(source))
         refuse_empty(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
         volumes = Volumes(where.roots, state=where.state, write_timeout_s=settings.write_timeout)
         stack.callback(volumes.close)
@@ -122,8 +126,10 @@ def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
     return [] if store is None else [env.get(name) for name in store.addresses]
 
 
-def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue) -> Iterator[Entry]:
+def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue, paths: PathFilter) -> Iterator[Entry]:
     for entry, version in listed:
+        if not paths.takes(entry.path):
+            continue
         catalogue.add_listed(entry.path, version)
         yield entry
 

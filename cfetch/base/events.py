@@ -52,7 +52,9 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt under way. ``expected_s`` is the limit after which it counts as a straggler, where known.
 
     ``is_spared``: it is not cancelled, however slow it is. The first ``from_byte`` of its
-    ``bytes`` came before it.
+    ``bytes`` came before it. ``file_size_bytes`` and ``file_bytes`` are the size of the whole file, and what
+    is held of it, also where several attempts bring a segment each; ``is_size_learned``: a reply has stated
+    the size, and the manifest has not. ``connections``: how many attempts a view has folded into this one.
     """
 
     id: int
@@ -68,6 +70,10 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
     executor: str | None = None
     is_spared: bool = False
     from_byte: int = 0
+    file_size_bytes: int | None = None
+    file_bytes: int = 0
+    is_size_learned: bool = False
+    connections: int = 1
 
 
 class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +110,10 @@ class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(Event, frozen=True, kw_only=True):
     """The run's numbers, a few times a second.
 
+    ``files`` are all entries of the run, ``bytes_known`` the sum of their sizes as far as the manifest or a
+    reply has stated them until now, and ``sizes_unknown`` counts the others. ``bytes_total`` and
+    ``bytes_in_hand`` are what a progress bar shows.
+
     ``bytes_active``: held of entries that have not ended, also while they wait for a try or to be published.
 
     ``whole``: entries that have come whole and wait for their names, which are given in groups.
@@ -130,6 +140,19 @@ class Progress(Event, frozen=True, kw_only=True):
     volumes: list[VolumeView] = []
     executors: list[ExecutorView] = []
     unshown: int = 0
+    files: int = 0
+    bytes_known: int = 0
+    sizes_unknown: int = 0
+
+    @property
+    def bytes_total(self) -> int | None:
+        """The size of all files together; None while a size is unknown."""
+        return None if self.sizes_unknown or not self.files else self.bytes_known
+
+    @property
+    def bytes_in_hand(self) -> int:
+        """Bytes of the files that are held, those of attempts under way included."""
+        return self.bytes_done + self.bytes_active
 
 
 class StragglerCheck(Event, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ entry's index in its manifest.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 
@@ -184,6 +184,31 @@ class RecordList(RecordBlock):
         yield from self._records
 
 
+class Unstated(msgspec.Struct):
+    """Entries that have ended and whose size the manifest does not state, and their bytes in place.
+
+    No size was ever known of ``sizeless`` ones: they failed, or were in place before.
+    """
+
+    entries: int = 0
+    bytes: int = 0
+    sizeless: int = 0
+
+    def add(self, record: FileRecord) -> None:
+        """Count an entry."""
+        self.entries += 1
+        self.bytes += record.bytes if record.is_in_place else 0
+        self.sizeless += record.status != "done" and not record.bytes
+
+    def __add__(self, other: "Unstated") -> "Unstated":
+        return Unstated(
+            self.entries + other.entries, self.bytes + other.bytes, self.sizeless + other.sizeless
+        )
+
+    def __bool__(self) -> bool:
+        return self.entries > 0
+
+
 class Sums(msgspec.Struct):
     """Entries by status, with their bytes, retries and stragglers.
 
@@ -191,6 +216,7 @@ class Sums(msgspec.Struct):
     failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
     ``mitigation_wasted_bytes`` are the bytes that they received in vain. ``hedged`` entries had two attempts
     at the same time. ``end_s`` is the end of the last entry.
+    ``unstated`` are those whose size the manifest does not state.
     """
 
     done: int = 0
@@ -207,6 +233,7 @@ class Sums(msgspec.Struct):
     cancelled_attempts: int = 0
     mitigation_wasted_bytes: int = 0
     hedged: int = 0
+    unstated: Unstated = msgspec.field(default_factory=Unstated)
     end_s: float = 0.0
 
 
@@ -350,7 +377,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         triggered: bool
         restored: bool
 
-    class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    class Failure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """A failed entry; ``url`` is redacted, ``line`` is in the manifest, ``http_status`` is the last."""
 
         id: int
@@ -360,6 +387,18 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         url: str | None = None
         http_status: int | None = None
         line: int | None = None
+
+        @property
+        def entry(self) -> Any:  # noqa: ANN401 - a ``cfetch.Entry``, of a room above this one
+            """The ``cfetch.Entry`` with the whole link, to be downloaded again; None outside the library.
+
+            It is no field, so that no document has the link's secrets.
+            """
+            return self.__dict__.get("_entry")
+
+        def carry(self, entry: object) -> None:
+            """Let ``entry`` stand behind the failure."""
+            self.__dict__["_entry"] = entry
 
     class Volume(msgspec.Struct, frozen=True, kw_only=True):
         """The files in place on one volume, and why it was out of use, if it was."""

@@ -99,7 +99,7 @@ def run(
 
     ``bring``: how, if it is not by ``prepared.run``.
     """
-    from cfetch.base.events import RunNoted, fan_out
+    from cfetch.base.events import RunNoted, fan_out, tell_each
     from cfetch.show.live.open import open_dashboard
 
     settings = resolved.settings
@@ -108,11 +108,13 @@ def run(
         log_format=settings.log_format,
         no_color=not settings.color,
         explain=settings.explain,
+        verbose=settings.verbose,
     )
     last = _LastSummary()
     try:
         with _send_telemetry(), serving(settings) as served, dashboard as shown:
-            listener = fan_out(last, shown, served)
+            # tasks report many files together; each is to have its line
+            listener = fan_out(last, tell_each(shown) if settings.verbose else shown, served)
             for note in (*resolved.notes, *prepared.notes):
                 listener(RunNoted(t_s=0.0, note=note))
             return (bring or prepared.run)(listener)

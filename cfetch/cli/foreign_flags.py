@@ -1,15 +1,23 @@
-"""Flags of curl, wget, aria2 and rclone: what they are called here. Pure.
+"""Flags of curl, wget, aria2, rclone and rsync: what they are called here. Pure.
 
 A letter may mean two things in two programs; then the answer names both. ``HARMLESS`` flags ask for what
 cfetch does anyway, and are accepted.
 """
 
+import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-HARMLESS = frozenset({"-c", "--continue", "--continue=true", "-nc", "--no-clobber"})
+from cfetch.base.errors import UsageError
+
+HARMLESS = frozenset(
+    {"-c", "--continue", "--continue=true", "--resume", "-nc", "--no-clobber"}
+    | {"--skip-existing", "--ignore-existing"}
+)
 _INSECURE = "cfetch always checks certificates; name a server's own CA with --ca-file"
 _OUTPUT = "with `cfetch get` -o FILE names the file; a list's files go to --to DIR"
 _PARALLEL = "--concurrency (-j) says how many downloads run at a time"
+_BACKGROUND = "nohup cfetch ... & runs it in the background"
 _QUIET = "--quiet (-q) leaves only errors"
 _LOG = "cfetch writes its progress to stderr: 2> FILE keeps it"
 _TRIES = "--max-attempts says how many tries a file has"
@@ -37,15 +45,21 @@ FLAGS: Mapping[str, str] = {
     "-T": "for wget it is a time-out: --stall-timeout, --first-byte-timeout or --connect-timeout",
     "-t": f"for wget it is the tries: {_TRIES}",
     "-w": "for wget it is the pause between requests: --rate, such as 30/m",
-    "-A": f"for curl it is the user agent: {_AGENT}; for wget it is a pattern of names: filter the list",
+    "-A": f"for curl it is the user agent: {_AGENT}; for wget it is a pattern of names: --include GLOB",
     "-U": f"for wget it is the user agent: {_AGENT}",
     "-u": f"for curl it is the login: {_LOGIN}",
-    "-b": f"for curl it is cookies: {_COOKIES}; for wget it is the background: write & behind the command",
+    "-b": f"for curl it is cookies: {_COOKIES}; for wget it is the background: {_BACKGROUND}",
     "-m": "for curl it is the longest time: --deadline; for wget it mirrors a site: cfetch sync",
     "-Z": f"{_PARALLEL}; many files are always brought at once",
     "-N": f"for wget it fetches what is newer: {_CHECK}",
     "-r": "for wget it follows links: cfetch sync URL/ keeps a directory like an index page's",
     "-f": "for curl it fails on errors of servers, as cfetch always does",
+    "-nv": f"for wget it is quiet: {_QUIET}",
+    "-a": f"for wget it is the log: {_LOG}",
+    "-e": "for curl it is the referer: -H 'Referer: URL' sends it",
+    "-E": "for curl it is the client's certificate: --client-cert FILE",
+    "-R": "for wget it is a pattern of names to leave out: --exclude GLOB",
+    "-#": "a terminal shows a picture, a pipe gets lines; --quiet (-q) shows none",
     "--output-document": _OUTPUT,
     "--directory-prefix": "the directory is --to DIR",
     "--dir": "the directory is --to DIR",
@@ -104,7 +118,7 @@ FLAGS: Mapping[str, str] = {
     "--referer": "-H 'Referer: URL' sends it",
     "--all-proxy": "--proxy URL, or --proxy-from-env",
     "--silent": _QUIET,
-    "--verbose": "--explain (-v) says why; cfetch report shows what a run did",
+    "--debug": "--verbose (-v) has a line for each file and each retry",
     "--log": _LOG,
     "--log-file": _LOG,
     "--output-file": _LOG,
@@ -115,25 +129,71 @@ FLAGS: Mapping[str, str] = {
     "--mirror": "cfetch sync URL/ keeps a directory like an index page's",
     "--delete-excluded": "cfetch sync --delete",
     "--allow-overwrite": "--existing refetch fetches everything anew",
+    "--output-dir": "the directory is --to DIR",
+    "--from-file": _LIST,
+    "--max-connections": f"{_PARALLEL}; --segments is for one file",
+    "--connections": f"{_PARALLEL}; --segments is for one file",
+    "--jobs": _PARALLEL,
+    "--threads": _PARALLEL,
+    "--retry-delay": "the wait follows from what a server asks for; --retry-budget limits it",
+    "--waitretry": "the wait follows from what a server asks for; --retry-budget limits it",
+    "--read-timeout": "--stall-timeout",
+    "--speed-time": "--stall-timeout",
+    "--stop": "--deadline ends the whole run",
+    "--rate-limit": _RATE,
+    "--password": _LOGIN,
+    "--http-password": _LOGIN,
+    "--cookie-jar": _COOKIES,
+    "--http-proxy": "--proxy URL, or --proxy-from-env",
+    "--https-proxy": "--proxy URL, or --proxy-from-env",
+    "--update": _CHECK,
+    "--conditional-get": _CHECK,
+    "--overwrite": "--existing refetch fetches everything anew",
+    "--force": "--existing refetch fetches everything anew",
+    "--clobber": "--existing refetch fetches everything anew",
+    "--check-integrity": "state hashes in the manifest; cfetch verify LIST --to DIR checks files in place",
+    "--filter": "--include GLOB and --exclude GLOB",
+    "--accept": "--include GLOB",
+    "--accept-regex": "--include GLOB, which is a pattern as the shell's",
+    "--reject": "--exclude GLOB",
+    "--reject-regex": "--exclude GLOB, which is a pattern as the shell's",
+    "--no-verbose": _QUIET,
+    "--trace": "--verbose (-v) has a line for each file and each retry",
+    "--continue-at": "cfetch continues files by itself: run the same command again",
+    "--create-dirs": "cfetch makes directories by itself",
+    "--progress": "a terminal shows a picture, a pipe gets lines; --quiet (-q) shows none",
+    "--progress-bar": "a terminal shows a picture, a pipe gets lines; --quiet (-q) shows none",
+    "--background": _BACKGROUND,
+    "--daemon": _BACKGROUND,
 }
 
 
-def drop_harmless(words: Sequence[str], known: Iterable[str]) -> list[str]:
-    """The words without the flags that ask for what cfetch does anyway, unless they are its own."""
-    harmless = HARMLESS - set(known)
-    end = words.index("--") if "--" in words else len(words)
-    return [word for n, word in enumerate(words) if n > end or word not in harmless]
-
-
-def find_foreign(words: Sequence[str], known: Iterable[str], valued: Iterable[str]) -> str | None:
-    """What to say of the first flag that is another program's; None: there is none.
+def in_own_words(words: Sequence[str], known: Sequence[str], valued: Sequence[str]) -> list[str]:
+    """The words that the verb knows. Raises UsageError, which names the own flag for another program's.
 
     ``known``: cfetch's own flags; ``valued``: those of them that are followed by a value.
     """
+    kept = drop_harmless(words, known, valued)
+    if (said := find_foreign(kept, known, valued)) is not None:
+        raise UsageError(said)
+    return kept
+
+
+def drop_harmless(words: Sequence[str], known: Iterable[str], valued: Iterable[str]) -> list[str]:
+    """The words without the flags that ask for what cfetch does anyway, unless they are its own."""
+    harmless = HARMLESS - set(known)
+    dropped = {n for n, word in _list_flags(words, set(valued)) if word in harmless}
+    return [word for n, word in enumerate(words) if n not in dropped]
+
+
+def find_foreign(words: Sequence[str], known: Iterable[str], valued: Iterable[str]) -> str | None:
+    """What to say of the first flag that is another program's; None: there is none."""
     own = set(known)
-    for word in _list_flags(words, set(valued)):
+    for _, word in _list_flags(words, set(valued)):
         name = word.partition("=")[0]
-        if name in own or any(word.startswith(flag) for flag in own if len(flag) == 2):
+        if name in own or f"-{name}" in own:
+            continue
+        if name not in FLAGS and any(word.startswith(flag) for flag in own if len(flag) == 2):
             continue
         flag = name if name in FLAGS else name[:2] if not name.startswith("--") else ""
         if flag in FLAGS:
@@ -141,14 +201,31 @@ def find_foreign(words: Sequence[str], known: Iterable[str], valued: Iterable[st
     return None
 
 
-def _list_flags(words: Sequence[str], valued: set[str]) -> Iterator[str]:
-    """The flags among the words; the value of a flag is none."""
+def suggest(name: str, words: Iterable[str], known: Sequence[str]) -> str:
+    """What to write in place of an option that there is not, if that can be known.
+
+    Typer would guess from letters, which leads astray: ``--out`` is near ``--mounted``.
+    """
+    typed = next((word for word in words if _is_cut(word, name)), name)
+    if f"-{typed}" in known:
+        return f"write -{typed}"
+    near = difflib.get_close_matches(typed, known, n=2, cutoff=0.8) if typed.startswith("--") else []
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def _is_cut(word: str, name: str) -> bool:
+    """Whether ``name`` is the first letter of a long word with a single hyphen, as in ``-to``."""
+    return len(name) == 2 and word[:2] == name and re.fullmatch("-[a-z]{2,}", word) is not None
+
+
+def _list_flags(words: Sequence[str], valued: set[str]) -> Iterator[tuple[int, str]]:
+    """The flags among the words, with their positions; the value of a flag is none."""
     is_value = False
-    for word in words:
+    for n, word in enumerate(words):
         if word == "--":
             return
         if is_value:
             is_value = False
         elif word.startswith("-") and len(word) > 1:
             is_value = word in valued
-            yield word
+            yield n, word

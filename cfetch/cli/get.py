@@ -22,8 +22,9 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="The file's name, or its path seen from --to (default: the last segment of the URL).",
-        metavar="FILE",
+        help="The file's name, or its path seen from --to (default: the last segment of the URL). A "
+        "directory takes the files under their own names.",
+        metavar="FILE|DIR",
         show_default=False,
     ),
 ]

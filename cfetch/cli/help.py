@@ -13,19 +13,22 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from cfetch.base.errors import UsageError
-
 COMMON = (
     "to",
     "concurrency",
     "limit_rate",
     "existing",
-    "failed_from",
+    "include",
+    "exclude",
     "header",
     "max_failures",
+    "failures",
+    "failed_from",
     "dry_run",
-    "json",
+    "verbose",
     "quiet",
+    "json",
+    "pairs",
 )
 """The settings of the short help."""
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
@@ -73,6 +76,32 @@ class _Helps:
             typer.echo(ctx.get_help(), color=ctx.color)
             ctx.exit()
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - see get_params
+        """Parse the words; of an option that there is not, say what to write in its place.
+
+        The verbs that download accept flags of other programs that change nothing, and name the own flag for
+        the others. Raises UsageError.
+        """
+        options = [param for param in self.get_params(ctx) if isinstance(param, TyperOption)]
+        known = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
+        words = args
+        if ctx.info_name in OF_DOWNLOADS and any(
+            word.startswith("-") and word.partition("=")[0] not in known for word in args
+        ):
+            from cfetch.cli.foreign_flags import in_own_words  # most commands have only own flags
+
+            words = in_own_words(args, known, [f for o in options if not o.is_flag for f in o.opts])
+        try:
+            return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
+        except Exception as error:
+            if hasattr(error, "possibilities"):  # of NoSuchOption, whose module is Typer's own
+                from cfetch.cli.foreign_flags import suggest
+
+                hint = suggest(getattr(error, "option_name", ""), words, known)
+                error.possibilities = []
+                error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
+            raise
+
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - see get_params
         """Write the long help if it is asked for, else the short one."""
         if ctx.meta.get(_HELP_ALL):
@@ -85,27 +114,6 @@ class _Helps:
 
 class Command(_Helps, TyperCommand):
     """A verb."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - see get_params
-        """Accept flags of other programs that change nothing, and name the own flag for the others.
-
-        Raises UsageError.
-        """
-        if ctx.info_name not in OF_DOWNLOADS:
-            return super().parse_args(ctx, args)
-        options = [param for param in self.get_params(ctx) if isinstance(param, TyperOption)]
-        known = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
-        if any(word.startswith("-") and word.partition("=")[0] not in known for word in args):
-            from cfetch.cli.foreign_flags import (
-                drop_harmless,
-                find_foreign,
-            )  # most commands have only own flags
-
-            valued = [flag for option in options if not option.is_flag for flag in option.opts]
-            args = drop_harmless(args, known)
-            if (said := find_foreign(args, known, valued)) is not None:
-                raise UsageError(said)
-        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Write ``[OPTIONS] MANIFEST`` as manuals do; Typer alone writes ``{MANIFEST}``."""
@@ -142,7 +150,8 @@ def short_help(command: Any, ctx: Any) -> Iterator[str]:  # noqa: ANN401 - see g
     if examples:
         yield ""
         yield from (f"  {example}" for example in examples)
-    options = sum(isinstance(param, TyperOption) for param in command.get_params(ctx))
+    shown_options = [p for p in command.get_params(ctx) if isinstance(p, TyperOption) and not p.hidden]
+    options = len(shown_options)
     shown = "all commands, exit codes" if isinstance(command, Group) else f"all {options} options"
     yield from ("", *_wrap(f"{ctx.command_path} {_HELP_ALL} shows {shown} and more examples."))
 
@@ -155,6 +164,8 @@ def _command_rows(command: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - 
 def _option_rows(command: Any, ctx: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - see get_params
     for param in command.params:
         if not isinstance(param, TyperOption) or isinstance(command, Group):
+            continue
+        if param.hidden:
             continue
         is_own = param.rich_help_panel is None and not param.is_eager
         if is_own or param.name in COMMON:

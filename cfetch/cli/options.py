@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from cfetch.base.config.layers import Resolved, resolve, show
+from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
 
 PANELS = {
@@ -44,6 +45,8 @@ PANELS = {
         "name_by",
         "bad_rows",
         "clash",
+        "include",
+        "exclude",
         "allow_empty",
     ),
     "Where it runs": ("engine", "spark_master", "processes"),
@@ -97,11 +100,17 @@ PANELS = {
     "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
     "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
-    "Output": ("dry_run", "explain", "json", "quiet", "log_format", "color"),
+    "Output": ("dry_run", "verbose", "explain", "json", "quiet", "log_format", "color"),
     "Watching": ("listener", "serve", "serve_token_env", "metrics_textfile"),
 }
-# As curl, wget and aria2 have them. The output of a list is a directory; -v asks for reasons.
-_SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "explain": "-v", "dry_run": "-n"}
+# As curl, wget and aria2 have them; -o is where the result goes.
+_SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "verbose": "-v", "dry_run": "-n"}
+# Only one policy or a rare set-up reads them: no help shows them, the manual page and docs/settings.md do.
+RARE = {
+    *FORMULA, "heartbeat_interval", "heartbeat_misses", "placement", "placement_deadline", "batch_share",
+    "group", "mounted", "spark_master", "statement_host", "metrics_tables", "keep_metrics",
+    "serve_token_env", "metrics_textfile", "header_host",
+}  # fmt: skip
 
 _DEFAULTS = Settings()
 _PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
@@ -109,6 +118,7 @@ _ONE_WAY = {
     "json",
     "quiet",
     "dry_run",
+    "verbose",
     "explain",
     "allow_empty",
     "accept_html",
@@ -154,6 +164,10 @@ def resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     """Take flags and --config out of ``given``, and lay them over file and environment."""
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
+    if pairs := given.pop("pairs"):
+        from cfetch.cli.pairs import read_pairs  # few commands have --set
+
+        flags = {**read_pairs(pairs, names), **flags}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
     return resolve(flags=flags, env=os.environ, file=file)
 
@@ -197,6 +211,7 @@ def make_parameter(name: str, *, without_short: Collection[str] = ()) -> inspect
         metavar=None if kind.is_flag else kind.metavar,
         rich_help_panel=_PANEL_OF[name],
         show_default=False,
+        hidden=name in RARE,
     )
     value_type: Any = bool if kind.is_flag else list[str] if kind.is_list else str
     return inspect.Parameter(
@@ -205,11 +220,18 @@ def make_parameter(name: str, *, without_short: Collection[str] = ()) -> inspect
 
 
 def make_config_parameters() -> list[inspect.Parameter]:
-    """The flags --config and --show-config, as parameters of the command."""
+    """The flags --config, --set and --show-config, as parameters of the command."""
     config = typer.Option(
         "--config",
         help="YAML file with any of these options (or CFETCH_CONFIG).",
         metavar="FILE",
+        rich_help_panel="Configuration",
+        show_default=False,
+    )
+    pairs = typer.Option(
+        "--set",
+        help="Any setting, as in --set padding=3s; docs/settings.md lists all. Repeat it for more.",
+        metavar="KEY=VALUE",
         rich_help_panel="Configuration",
         show_default=False,
     )
@@ -221,5 +243,6 @@ def make_config_parameters() -> list[inspect.Parameter]:
     kind = inspect.Parameter.KEYWORD_ONLY
     return [
         inspect.Parameter("config", kind, default=None, annotation=Annotated[Path | None, config]),
+        inspect.Parameter("pairs", kind, default=None, annotation=Annotated[list[str] | None, pairs]),
         inspect.Parameter("show_config", kind, default=False, annotation=Annotated[bool, show_config]),
     ]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -235,6 +236,10 @@ def _was_removed(instant: str, settings: Settings) -> bool:
 @with_timeline
 def list_(
     *,
+    directory: Annotated[
+        str | None,
+        typer.Argument(help="A destination, in place of --to.", metavar="[DIR]", show_default=False),
+    ] = None,
     archived: Annotated[bool, typer.Option("--archived", help="List the plans in the archive too.")] = False,
     json: JsonOption = False,
     settings: Settings,
@@ -243,13 +248,15 @@ def list_(
 
     Examples:
 
-      cfetch plan list --to data/
+      cfetch plan list data/
 
       cfetch plan list --to data/ --json | jq '.plans[] | select(.state != "completed")'
     """
     from cfetch.app.plans import list_plans
     from cfetch.show.plan_view import plan_lines
 
+    if directory is not None:
+        settings = replace(settings, to=(directory,))
     plans = list_plans(settings, also_archived=archived)
     print_result(plans, plan_lines(plans.plans), json=json)
 

@@ -26,12 +26,14 @@ Source = Annotated[
 ]
 Delete = Annotated[
     bool,
-    typer.Option("--delete", help="Delete the files put here by a sync that the source has no longer."),
+    typer.Option(
+        "--delete", help="Delete what the source has no longer; only files that a sync has put here."
+    ),
 ]
 MaxDelete = Annotated[
     str,
     typer.Option(
-        help="Stop before anything is done if more files, or more per cent of them, were to be deleted.",
+        help="Delete at most so many files, or per cent of them; else stop before anything is done.",
         metavar="N|P%",
     ),
 ]

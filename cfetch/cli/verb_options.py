@@ -90,7 +90,7 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
         command(network=make_network(settings.network, os.environ), **given)
 
-    return extend(command, call, [*map(make_parameter, names), make_config_parameters()[0]])
+    return extend(command, call, [*map(make_parameter, names), *make_config_parameters()[:2]])
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
@@ -169,7 +169,7 @@ def _with_resolved(
         command(resolved=resolve_given(given, names), **given)
 
     flags = [make_parameter(name, without_short=without_short) for name in names]
-    return extend(command, call, [*flags, make_config_parameters()[0]])
+    return extend(command, call, [*flags, *make_config_parameters()[:2]])
 
 
 def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
@@ -177,7 +177,7 @@ def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> C
     def call(given: dict[str, Any]) -> None:
         command(settings=resolve_given(given, names).settings, **given)
 
-    return extend(command, call, [*map(make_parameter, names), make_config_parameters()[0]])
+    return extend(command, call, [*map(make_parameter, names), *make_config_parameters()[:2]])
 
 
 def complete_instant(ctx: typer.Context, incomplete: str) -> list[str]:

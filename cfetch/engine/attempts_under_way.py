@@ -5,7 +5,7 @@ the listeners learn of them. The monitor and the volumes' health only read. Noth
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.errors import SourceError, Throttled, Transient
@@ -28,6 +28,29 @@ class Flight(NamedTuple):
     transfer: Transfer
 
 
+class StatedSizes:
+    """Sizes that replies have stated of entries that have not ended, where the manifest states none."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, int] = {}
+
+    def note(self, attempt: Attempt) -> None:
+        """Note the size, if the attempt's reply has stated it and the manifest has not."""
+        entry = attempt.assignment.entry
+        if entry.size_bytes is None and attempt.size_bytes is not None:
+            self._sizes[entry.id] = attempt.size_bytes
+
+    def forget(self, entry_id: int) -> None:
+        """Note that the entry has ended: its record has the size."""
+        self._sizes.pop(entry_id, None)
+
+    def with_those_of(self, attempts: Iterable[Attempt]) -> Mapping[int, int]:
+        """All sizes, those that attempts under way have learned included."""
+        for attempt in attempts:
+            self.note(attempt)
+        return self._sizes
+
+
 class Flights:
     """Attempts under way, by key in the order of their starts, and the held ranges of entries they share.
 
@@ -48,6 +71,7 @@ class Flights:
         self._resting: dict[int, tuple[Transfer, int]] = {}
         self._landed: Counter[int] = Counter()  # bytes by volume, of attempts that have ended
         self._held_s: dict[int, float] = {}  # seconds by volume, of attempts that have ended
+        self.sizes = StatedSizes()
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -157,6 +181,7 @@ class Flights:
         if self._attempts.get(key) is not attempt:
             return None
         del self._attempts[key]
+        self.sizes.note(attempt)
         volume_index = attempt.assignment.volume_index
         self._landed[volume_index] += attempt.received
         self._held_s[volume_index] = self._held_s.get(volume_index, 0.0) + attempt.held_s(now_s)
@@ -209,6 +234,12 @@ class Flights:
     def settle(self, entry_id: int) -> None:
         """Note that the entry has ended: its bytes are counted elsewhere from now on."""
         self._resting.pop(entry_id, None)
+        self.sizes.forget(entry_id)
+
+    def held_bytes(self, attempt: Attempt) -> int:
+        """The bytes held of the attempt's file, whichever attempt has brought them."""
+        ranges = self._shared.get(attempt.assignment.entry.id)
+        return attempt.from_byte + attempt.received if ranges is None else ranges.held_bytes
 
     def count_whole(self) -> int:
         """Count the entries that have come whole and are verified; only their names are missing."""

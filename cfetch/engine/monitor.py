@@ -22,6 +22,7 @@ from cfetch.engine.attempt import Attempt, BreakOff, Grounds
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.pool_inputs import Surroundings
+from cfetch.show.counts import add_totals
 from cfetch.straggler.check import Check
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled
@@ -179,27 +180,31 @@ class Monitor:
         self._speeds = {key: speed for key, speed in self._speeds.items() if key in self._flights}
         policy, counts, ended = self._policy, self._counts, self._counts.ended
         self._emit(
-            Progress(
-                t_s=now_s,
-                done=ended.done,
-                skipped=ended.skipped,
-                failed=ended.failed,
-                retries=counts.retries,
-                bytes_done=ended.in_place_bytes,
-                bytes_active=self._flights.bytes_active() + self._flights.bytes_resting(),
-                bytes_wasted=ended.wasted_bytes,
-                bytes_adopted=counts.adopted_bytes,
-                whole=self._flights.count_whole(),
-                active=active,
-                waiting=self._commitment.schedule.waiting,
-                baseline=BaselineView(
-                    median_bps=policy.median_bps,
-                    finished=policy.total_finished,
-                    required=policy.required,
+            add_totals(
+                Progress(
+                    t_s=now_s,
+                    done=ended.done,
+                    skipped=ended.skipped,
+                    failed=ended.failed,
+                    retries=counts.retries,
+                    bytes_done=ended.in_place_bytes,
+                    bytes_active=self._flights.bytes_active() + self._flights.bytes_resting(),
+                    bytes_wasted=ended.wasted_bytes,
+                    bytes_adopted=counts.adopted_bytes,
+                    whole=self._flights.count_whole(),
+                    active=active,
+                    waiting=self._commitment.schedule.waiting,
+                    baseline=BaselineView(
+                        median_bps=policy.median_bps,
+                        finished=policy.total_finished,
+                        required=policy.required,
+                    ),
+                    stragglers=policy.total_stragglers,
+                    sequential=policy.sequential,
+                    volumes=self._commitment.views(),
                 ),
-                stragglers=policy.total_stragglers,
-                sequential=policy.sequential,
-                volumes=self._commitment.views(),
+                counts,
+                self._flights.sizes.with_those_of(self._flights.attempts()),
             )
         )
 
@@ -222,6 +227,9 @@ class Monitor:
             state=_state(attempt, elapsed_s, expected_s, end),
             is_spared=assignment.is_immune,
             from_byte=attempt.from_byte * (not in_ranges),
+            file_size_bytes=attempt.size_bytes,
+            file_bytes=self._flights.held_bytes(attempt),
+            is_size_learned=assignment.entry.size_bytes is None and attempt.size_bytes is not None,
         )
 
     def _forgive(self, attempts: Sequence[Attempt], now_s: float) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import msgspec
 
-from cfetch.base.config.reading import STANDARD, ReadingOptions
+from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
@@ -88,6 +88,8 @@ def freeze(
         LocalFault: a manifest cannot be read or ``directory`` cannot be written.
     """
     walk = _Walk(parts, base_url, options, report)
+    if options.name_by not in ASKING and options.paths is not None:  # else the paths are not known yet
+        only = options.paths.narrow(only)
     return _freeze(
         walk.read(),
         walk.faults,

@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
+from cfetch.base.config.path_filter import ALL_PATHS, PathFilter
 from cfetch.base.errors import Held, LocalFault
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.manifest.folding import collision_key
@@ -89,9 +90,15 @@ class Catalogue:
         LocalFault: it cannot be read or written, or is damaged.
     """
 
-    def __init__(self, path: Path | None, *, state: Path | None = None) -> None:
-        """``state`` is the directory that it is in, which a group may share."""
+    def __init__(
+        self, path: Path | None, *, state: Path | None = None, paths: PathFilter = ALL_PATHS
+    ) -> None:
+        """``state`` is the directory that it is in, which a group may share.
+
+        ``paths``: what this sync takes of the list. Of other paths nothing is known, so they are never gone.
+        """
         self._path = path
+        self._paths = paths
         self._state = state
         self._unwritten = 0
         self._database: sqlite3.Connection
@@ -192,7 +199,7 @@ class Catalogue:
         systems it is the listed file.
         """
         query = f"{_OWN} AND collision_key(path) NOT IN (SELECT key FROM listed) ORDER BY path"  # noqa: S608 - of constants
-        return map(self._check_own, self._ask(query))
+        return (own for own in map(self._check_own, self._ask(query)) if self._paths.takes(own.path))
 
     def find_in_the_way(self) -> Iterator[Own]:
         """The files of ``find_gone`` where the source has a directory now, or a file above them."""

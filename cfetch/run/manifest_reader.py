@@ -55,7 +55,7 @@ class ManifestReader(NamedTuple):
         """
         if file_network is None:
             refuse_server_names(self.options.name_by)
-        clock = SystemClock()
+        clock, paths = SystemClock(), self.options.paths
         manifests, notes = expand_manifests(names)
         with ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
@@ -80,11 +80,14 @@ class ManifestReader(NamedTuple):
                         directory / "named",
                         network=file_network(plan),
                         clock=clock,
+                        only=None if paths is None else paths.narrow(None),
                         by_final_url=self.options.name_by == "final-url",
                         clash=self.options.clash,
                     )
                 )
             plan.add_notes(notes)
+            if paths is not None and not self.allow_empty:
+                paths.refuse_none(len(plan), plan.source)
             refuse_empty(len(plan), plan.source, allowed=self.allow_empty)
             for note in (*plan.notes, *self.network.notes):
                 self.emit_line(note)

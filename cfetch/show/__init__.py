@@ -11,6 +11,7 @@ Listeners of a run::
     counts.py           the one tally of entries, bytes and retries (pure)
     digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
+    causes.py           failures grouped by cause (pure)
     ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
     remedies.py         what a person does about failures (pure)
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
@@ -24,6 +25,7 @@ Past runs and other verbs::
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
     volume_view.py                                         ``cfetch volume``
     format.py                                              numbers and names as people read them, everywhere
+    names_apart.py                                         shortens names that must stay different (pure)
 
 Rooms within: ``live/`` (dashboard and lines of a run under way) and ``page/`` (one HTML file).
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from cfetch.base.records import EndRecord, EventRecord, FileRecord
+from cfetch.show.causes import find_cause
 from cfetch.show.counts import Counts
 from cfetch.show.document import (
     Bin,
@@ -32,6 +33,7 @@ from cfetch.show.slow_files import mitigations, slow_file
 
 T = TypeVar("T")
 
+MOST_CAUSES = 50  # further failures are counted by their kinds
 BINS = 12  # the most rows that are readable as one picture
 
 
@@ -152,7 +154,7 @@ class ReportBuilder:
         self.hosts: dict[str, _HostRates] = {}
         self.slowest: list[tuple[float, int, tuple[int, FileRecord]]] = []  # heaps; the number breaks ties
         self.shown: list[tuple[float, int, Mitigation]] = []
-        self.failures: dict[str, FailureKind] = {}
+        self.failures: dict[tuple[str, int | None, str], FailureKind] = {}
         self.cancelled = self.better = self.worse = self.unknown = self.wasted_bytes = 0
         self.seen = 0
 
@@ -183,14 +185,17 @@ class ReportBuilder:
 
     def _add_failed(self, record: FileRecord) -> None:
         kind = record.error_kind or "unknown"
-        known = self.failures.get(kind)
+        message = record.error or ""
+        cause = (kind, record.http_status, find_cause(message, record.path))
+        if cause not in self.failures and len(self.failures) >= MOST_CAUSES:
+            cause = (kind, None, "")
+        known = self.failures.get(cause)
         if known is None:
-            message = record.error or ""
             known = FailureKind(kind=kind, files=0, hosts={}, path=record.path, message=message)
         hosts = known.hosts
         if record.host in hosts or len(hosts) < self._most.hosts:
             hosts[record.host] = hosts.get(record.host, 0) + 1
-        self.failures[kind] = msgspec.structs.replace(known, files=known.files + 1)
+        self.failures[cause] = msgspec.structs.replace(known, files=known.files + 1)
 
     def _add_mitigation(self, verdict: Mitigation) -> None:
         self.cancelled += 1

@@ -5,6 +5,9 @@ the report of a metrics file and the tables agree, whichever machine brought the
 """
 
 from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
 
 from cfetch.base.events import (
     EntriesFinished,
@@ -12,6 +15,7 @@ from cfetch.base.events import (
     Event,
     Progress,
     RetryScheduled,
+    RunStarted,
     StragglerCancelled,
 )
 from cfetch.base.records import FileRecord, Sums
@@ -32,6 +36,8 @@ class Counts(Sums):
 
     def add(self, record: FileRecord) -> None:
         """Count an entry that has come to its end."""
+        if record.size_bytes is None:
+            self.unstated.add(record)
         if not record.attempts and record.status == "skipped":  # fast path: a run may have only such entries
             self.skipped += 1
             self.skipped_bytes += record.bytes
@@ -88,11 +94,12 @@ class LiveCounts:
     """The results of a run so far; a listener.
 
     ``ended`` counts the entries that have ended. ``adopted_bytes`` came for the parts of a dead run that this
-    run continues.
+    run continues. ``started`` has the totals of the plan.
     """
 
     def __init__(self) -> None:
         self.ended = Counts()
+        self.started: RunStarted | None = None
         self.adopted_bytes = 0
         self._announced: Counter[int] = Counter()  # retries of entries that have not ended, by entry id
 
@@ -109,11 +116,29 @@ class LiveCounts:
                 self._announced.pop(event.record.id, None)
         elif isinstance(event, RetryScheduled):
             self._announced[event.id] += 1
+        elif isinstance(event, RunStarted):
+            self.started = event
         else:
             self.ended.note(event)
             if self._announced and isinstance(event, EntriesFinished):
                 for number in event.ids:
                     self._announced.pop(number, None)
+
+
+def add_totals(progress: Progress, counts: LiveCounts, stated: Mapping[int, int]) -> Progress:
+    """Add the totals as they are known now; ``stated`` are sizes that replies have stated, by entry.
+
+    They are of entries under way whose size the manifest does not state.
+    """
+    started, ended = counts.started, counts.ended
+    if started is None:  # a task of a run, whose driver knows the totals
+        return progress
+    return replace(
+        progress,
+        files=started.files,
+        bytes_known=started.bytes_known + ended.unstated.bytes + sum(stated.values()),
+        sizes_unknown=max(0, started.sizes_unknown - ended.unstated.entries - len(stated)),
+    )
 
 
 def count_received(progress: Progress, skipped_bytes: int) -> int:

@@ -42,6 +42,9 @@ def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
 def make_skipped_digest(records: Sequence[FileRecord], end_s: float) -> Digest:
     """Add up records of files that stood in place without an attempt: as ``make_digest``, in no time."""
     sums = Counts(skipped=len(records), skipped_bytes=sum(record.bytes for record in records), end_s=end_s)
+    for record in records:
+        if record.size_bytes is None:
+            sums.unstated.add(record)
     return msgspec.structs.replace(_NOTHING, sums=sums)
 
 

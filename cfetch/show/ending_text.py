@@ -86,7 +86,8 @@ def _of_slow_file(tail: Tail, _setup: Setup) -> _Words:
 
 
 def _of_large_file(tail: Tail, _setup: Setup) -> _Words:
-    why = f"{tail.idle_places:.0f} places were idle"
+    idle = round(tail.idle_places or 0)
+    why = f"{plural(idle, 'place')} {'was' if idle == 1 else 'were'} idle"
     if tail.size_bytes is not None:
         why = f"it is {size(tail.size_bytes)}, and {why}"
     return _Words(_last_file(tail), why)
@@ -97,6 +98,8 @@ def _of_host_limit(tail: Tail, setup: Setup) -> _Words:
     when = f" in the last {duration(tail.seconds)}" if tail.seconds else ""
     if reason := _learned_reason(tail, setup):
         return _Words(f"{where} got {tail.limit} at a time{when}", printable(reason, 200))
+    if tail.limit == 1:
+        return _Words(f"the only place at {where} was busy{when}", "files waited for it")
     return _Words(f"all {tail.limit} places at {where} were busy{when}", "files waited for one of them")
 
 
@@ -123,7 +126,8 @@ def _of_disk(tail: Tail, _setup: Setup) -> _Words:
 
 
 def _of_places(tail: Tail, setup: Setup) -> _Words:
-    what = f"all {tail.limit} places were busy until the end"
+    is_one = tail.limit == 1
+    what = f"{'the only place was' if is_one else f'all {tail.limit} places were'} busy until the end"
     if setup.most and (tail.limit or 0) < setup.most:
         return _Words(what, "with more at a time it was no faster, or there was no time to try")
     return _Words(what)

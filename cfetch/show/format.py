@@ -5,8 +5,7 @@ Shared by report and dashboard, so that a size looks the same everywhere. Nothin
 
 import math
 import unicodedata
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from cfetch.base.secret import printable
@@ -140,65 +139,11 @@ def shorten(path: str, width: int) -> str:
             return candidate
     tail = (width - 1) // 4
     head = width - 1 - tail
-    return f"{_cut(name, head)}…{_cut(name[::-1], tail)[::-1]}"[:width]
+    return f"{cut(name, head)}…{cut(name[::-1], tail)[::-1]}"[:width]
 
 
-def shorten_apart(paths: Sequence[str], width: int) -> list[str]:
-    """Each path at most ``width`` columns wide; the text in which it differs from the others is kept.
-
-    Names that are all different need no directories. Else, directories that all share are dropped first, then
-    the middle of the ending that all share.
-
-    >>> shorten_apart(["lake/m=01/part-1-c000.parquet", "lake/m=02/part-1-c000.parquet"], 18)
-    ['…/m=01/part-1-c…et', '…/m=02/part-1-c…et']
-    """
-    texts = [printable(path, 4096) for path in paths]
-    different = set(texts)
-    names = {text.rpartition("/")[2] for text in different}
-    if len(names) == len(different) and all(cells(name) <= width for name in names):
-        return [shorten(text, width) for text in texts]
-    start = _common_start(different).rfind("/") + 1
-    ending = _common_start({text[:start:-1] for text in different})[::-1]
-    while ending and ending[0].isalnum():  # a number that all files end with belongs to the part that differs
-        ending = ending[1:]
-    short = {text: _shorten_between(text, start, len(ending), width) for text in different}
-    uses = Counter(short.values())
-    return [short[text] if uses[short[text]] == 1 else _keep_end(text, width) for text in texts]
-
-
-def _common_start(texts: Collection[str]) -> str:
-    first, last = min(texts), max(texts)
-    different = (index for index, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1])
-    return first[: next(different, min(len(first), len(last)))]
-
-
-def _shorten_between(text: str, start: int, ending: int, width: int) -> str:
-    """Shorten ``text`` outside the part between its first ``start`` and its last ``ending`` characters."""
-    if cells(text) <= width:
-        return text
-    rest = f"…/{text[start:]}" if start else text
-    if cells(rest) <= width:
-        return rest
-    kept = rest[: len(rest) - ending]
-    room = width - cells(kept) - 1
-    if not ending or room < 0:
-        return shorten(text[start:], width)
-    tail = room // 4
-    shared = rest[len(kept) :]
-    return f"{kept}{_cut(shared, room - tail)}…{_cut(shared[::-1], tail)[::-1]}"
-
-
-def _keep_end(path: str, width: int) -> str:
-    """The name with as many of the directories before it as fit."""
-    parts = path.split("/")
-    for first in range(1, len(parts)):
-        end = f"…/{'/'.join(parts[first:])}"
-        if cells(end) <= width:
-            return end
-    return shorten(path, width)
-
-
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """The beginning of ``text``, at most ``width`` columns wide."""
     used = 0
     for index, char in enumerate(text):
         used += _char_width(char)
@@ -209,7 +154,7 @@ def _cut(text: str, width: int) -> str:
 
 def fit(text: str, width: int) -> str:
     """``text`` padded or cut to exactly ``width`` columns."""
-    kept = text if cells(text) <= width else _cut(text, width)
+    kept = text if cells(text) <= width else cut(text, width)
     return kept + " " * (width - cells(kept))
 
 
@@ -228,3 +173,8 @@ def sparkline(values: list[float]) -> str:
     """One column for each value; the largest has full height, and 0 is the lowest bar."""
     top = max(values, default=0.0)
     return "".join(_LEVELS[max(0, math.ceil(8 * value / top) - 1) if top > 0 else 0] for value in values)
+
+
+def failed_where(url: str | None, line: int | None) -> str:
+    """The link of a failure, and its line in the manifest, if they are known."""
+    return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")

@@ -16,10 +16,11 @@ class Remedy(NamedTuple):
     step: str
 
 
+LOGIN = frozenset({401, 403})  # statuses of links that need a login, or a fresh signature
 REMEDIES = (  # of failures that a repetition alone does not repair; the first row that fits counts
     Remedy(
         frozenset({Refused.kind, Expired.kind}),
-        frozenset({401, 403}),
+        LOGIN,
         "log in (-H, --bearer-env, --netrc, --cookies), or get a list with fresh links",
     ),
     Remedy(
@@ -35,7 +36,6 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
     ),
 )
 
-
 AS_SAID = "do what the reasons of the failures say"
 _CODE = re.compile(r"HTTP \d{3}[^,;]{0,80}, ([\w.:-]{1,60})", re.ASCII)
 
@@ -47,6 +47,11 @@ def find_remedy(failures: Iterable[Summary.Failure]) -> str:
         return ""
     known = (*(remedy.step for remedy in REMEDIES), AS_SAID)
     return ", and ".join(step for step in known if step in steps)
+
+
+def is_plain_refusal(failures: Iterable[Summary.Failure]) -> bool:
+    """Whether the server has said all there is to say, as with HTTP 404: no step helps but another link."""
+    return all(failure.kind == Refused.kind and failure.http_status not in LOGIN for failure in failures)
 
 
 def _find_step(failure: Summary.Failure) -> str:

@@ -22,9 +22,9 @@ from cfetch.show.format import (
     rate,
     saving_text,
     shorten,
-    shorten_apart,
     size,
 )
+from cfetch.show.names_apart import shorten_apart
 
 BAR = 40  # columns of the longest bar
 LEAST_NAME = 16  # a name in fewer columns is not recognisable
@@ -230,7 +230,7 @@ def _sooner_cell(mitigation: Mitigation) -> Cell:
 def _draw_failures(report: Report, width: int) -> Iterator[Text]:
     if not report.failures:
         return
-    yield _draw_heading("failures", "by kind, each with an example")
+    yield _draw_heading("failures", "by cause, each with an example")
     for kind in report.failures:
         example = f"{shorten(kind.path, max(LEAST_NAME, width // 3))}: {printable(kind.message)}"
         yield Text.assemble((f"{printable(kind.kind, 20):<12}", "red"), f"{count(kind.files):>7}  ", example)

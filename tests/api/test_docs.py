@@ -34,7 +34,9 @@ def test_the_examples_run_one_after_the_other(place, site, capsys):
     assert set(tree(place / "data").values()) == {BODY}
     assert {"first/a.bin", "c.bin", "d.bin", "e-2026.bin", "f.bin", "list.txt"} <= tree(place / "data").keys()
     printed = capsys.readouterr().out
-    assert printed.startswith("2 files, 2000 bytes\nmissing refused HTTP 404\nfirst/a.bin skipped ")
+    assert printed.startswith(
+        "2 files, 2000 bytes\ne-2026.bin 1000\nmissing refused HTTP 404\nfirst/a.bin skipped "
+    )
     assert BODY in tree(place / "cache").values()
     assert site.asked.count("a.bin") == 2  # for the page itself, and for pooch
 

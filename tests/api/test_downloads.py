@@ -84,7 +84,7 @@ def test_polars_writes_its_own_lines(site, tmp_path):
 @pytest.mark.parametrize("rows", [[object()], [["http://h.test/a"]], [3]], ids=["object", "list", "number"])
 def test_rows_that_are_none_are_refused(rows, tmp_path):
     """The error is the caller's, and nothing was downloaded."""
-    with pytest.raises(cfetch.UsageError, match="the entries"):
+    with pytest.raises(cfetch.UsageError, match="the list of files"):
         cfetch.download(rows, to=tmp_path)
 
 
@@ -113,8 +113,10 @@ def test_missing_files_are_an_error_with_the_summary(site, tmp_path):
 
 def test_get_names_and_verifies_one_file(site, tmp_path):
     """A wrong hash leaves no file; output names the file."""
-    summary = cfetch.get(site.url("a"), to=tmp_path, output="x/y.bin")
-    assert (summary.files.done, tree(tmp_path / "x")) == (1, {"y.bin": BODY})
+    path = cfetch.get(site.url("a"), to=tmp_path, output="x/y.bin")
+    assert (path, path.read_bytes()) == (tmp_path / "x/y.bin", BODY)
+    assert cfetch.get(site.url("a"), to=tmp_path, output="x/y.bin") == path  # it is there
+    assert cfetch.get([site.url("d"), site.url("c")], to=tmp_path) == [tmp_path / "d", tmp_path / "c"]
     with pytest.raises(cfetch.Incomplete):
         cfetch.get([site.url("b")], to=tmp_path / "z", sha256="0" * 64)
     assert tree(tmp_path / "z") == {}
@@ -124,14 +126,14 @@ async def test_it_runs_where_an_event_loop_is_running(site, tmp_path):
     """As in a notebook; also what asks a server before there is a plan."""
     settings = cfetch.Settings(name_by="header")
     assert cfetch.download([site.url("a")], to=tmp_path / "a", settings=settings).files.done == 1
-    assert cfetch.get(site.url("b"), to=tmp_path / "b").files.done == 1
+    assert cfetch.get(site.url("b"), to=tmp_path / "b") == tmp_path / "b/b"
     with pytest.raises(cfetch.UsageError):  # no list, and no second loop in this thread
         cfetch.read_manifest(site.url("missing"))
-    summaries = await asyncio.gather(
+    summary, path = await asyncio.gather(
         cfetch.download_async([site.url("a")], to=tmp_path / "c"),
         cfetch.get_async(site.url("b"), to=tmp_path / "d"),
     )
-    assert [summary.files.done for summary in summaries] == [1, 1]
+    assert (summary.files.done, path) == (1, tmp_path / "d/b")
 
 
 async def test_a_cancelled_task_ends_the_run_in_good_order(site, tmp_path):
@@ -253,7 +255,7 @@ def test_a_manifest_is_read_as_entries(tmp_path):
     )
     assert second == cfetch.Entry(**ranged | {"headers": {"X-All": "2", "X-A": "1"}})
     assert "CANARY" not in repr(first)
-    with pytest.raises(cfetch.ManifestError, match="the entries has 1 fault"):
+    with pytest.raises(cfetch.ManifestError, match="the list of files has 1 fault"):
         cfetch.download([first, cfetch.Entry(url="https://h.test/b", path="../b")], to=tmp_path)
 
 

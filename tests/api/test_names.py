@@ -10,11 +10,15 @@ import pytest
 
 import cfetch
 
+USUAL = (
+    "headers=None, concurrency=None, per_host=None, limit_rate=None, retries=None, timeout=None, proxy=None, "
+    "existing=None, max_failures=None, progress=False, settings=None, on_event=None"
+)
 SIGNATURES = {
-    "download": "source, *, to=None, settings=None, on_event=None",
-    "download_async": "source, *, to=None, settings=None, on_event=None",
-    "get": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None",
-    "get_async": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None",
+    "download": f"source, *, to=None, {USUAL}",
+    "download_async": f"source, *, to=None, {USUAL}",
+    "get": f"urls, *, to=None, output=None, sha256=None, {USUAL}",
+    "get_async": f"urls, *, to=None, output=None, sha256=None, {USUAL}",
     "read_manifest": "manifest, settings=None",
     "read_metrics": "path",
     "read_settings": "path",

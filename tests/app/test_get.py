@@ -205,3 +205,16 @@ async def test_a_url_that_is_given_as_a_verb():
     """The message names the verb, and holds nothing of the URL."""
     done = await cfetch("https://h.test/x?sig=CANARY")
     assert (done.code, "cfetch get URL" in done.err, "CANARY" in done.err) == (2, True, False)
+
+
+async def test_the_output_may_be_a_directory(tmp_path):
+    """With a slash at its end, or because it is there; several files may go into it."""
+    async with Origin({"x.bin": BODY, "y.bin": BODY}) as origin:
+        there = tmp_path / "there"
+        there.mkdir()
+        assert (await cfetch("get", origin.url + "x.bin", "-o", there)).code == 0
+        assert (await cfetch("get", origin.url + "y.bin", "--to", tmp_path, "-o", "new/")).code == 0
+        assert (await cfetch("get", origin.url + "x.bin", origin.url + "y.bin", "-o", there)).code == 0
+        assert tree(there) == {"x.bin": BODY, "y.bin": BODY}
+        (there / "y.bin").unlink()
+        assert (tree(there), tree(tmp_path / "new")) == ({"x.bin": BODY}, {"y.bin": BODY})

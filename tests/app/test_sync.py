@@ -623,3 +623,18 @@ def test_what_cannot_be_synced(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = call("sync", *words)
     assert (ran.code, said in ran.err) == (2, True)
+
+
+async def test_what_is_not_taken_is_neither_fetched_nor_gone(tmp_path):
+    """Files of earlier syncs under other paths stay, also with --delete."""
+    to = tmp_path / "to"
+    async with Index({"a.csv": b"1", "d/b.csv": b"2", "d/c.bin": b"3", "old.csv": b"4"}) as server:
+        await sync(server.url, to)
+        server.files = {"a.csv": b"1!", "d/b.csv": b"2!", "d/new.bin": b"5"}
+        only = ("--include", "*.csv", "--exclude", "d/*", "--delete", "--max-delete", "9")
+        ran, _ = await sync(server.url, to, *only)
+        assert (ran.code, tree(to)) == (0, {"a.csv": b"1!", "d/b.csv": b"2", "d/c.bin": b"3"})
+        none, _ = await sync(server.url, to, "--include", "*.nope", "--delete")
+        assert (none.code, "no path matches --include" in none.err) == (2, True)
+        await sync(server.url, to, "--delete", "--max-delete", "9")
+        assert tree(to) == {"a.csv": b"1!", "d/b.csv": b"2!", "d/new.bin": b"5"}

@@ -11,6 +11,7 @@ import pytest
 
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
+from cfetch.cli.options import RARE
 from tests.needs import case
 
 ROOT = Path(__file__).parents[2]
@@ -134,8 +135,8 @@ def test_help_names_every_option_of_download():
     """Switches with both ways in one word."""
     text = cfetch("download", "--help-all").stdout
     words = set(re.findall(r"^│ --(?:\[no-\])?([\w-]+)", text, re.MULTILINE))
-    assert {name.replace("_", "-") for name in KINDS} <= words
-    assert "--[no-]sequential-fallback " in text
+    assert {name.replace("_", "-") for name in KINDS.keys() - RARE} <= words
+    assert "--[no-]mitigation " in text
     assert "Usage: python -m cfetch download [OPTIONS] MANIFEST... " in text
 
 

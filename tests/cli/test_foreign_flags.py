@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cfetch.base.config.option_table import OptionTable
-from cfetch.cli.foreign_flags import FLAGS, drop_harmless, find_foreign
+from cfetch.cli.foreign_flags import FLAGS, drop_harmless, find_foreign, suggest
 from tests.cli.verbs import cfetch
 
 OWN = ["-o", "--to", "-q", "-n", "--header", "-H"]
@@ -20,7 +20,7 @@ VALUED = ["-o", "--to", "--header", "-H"]
     (["-P", "d"], "--to DIR"),
     (["-o", "-O"], None), (["--header", "-k"], None), (["--", "-O"], None),
     (["-nO"], None), (["--own"], None),
-    (["-"], None), (["-oout"], None),
+    (["-"], None), (["-oout"], None), (["-to", "d"], None), (["-nv"], "--quiet"),
 ])  # fmt: skip
 def test_a_flag_of_another_program_is_named_in_cfetchs_words(words, said):
     """Not a value, not what comes behind two dashes, and never a guess by letters."""
@@ -46,8 +46,16 @@ def test_every_own_flag_that_an_answer_names_exists():
 
 def test_flags_for_what_cfetch_does_anyway_are_accepted():
     """-nc is one flag, and no dry run together with -c."""
-    words = ["a", "-c", "-nc", "--continue", "--no-clobber", "-n", "--", "-c"]
-    assert drop_harmless(words, OWN) == ["a", "-n", "--", "-c"]
+    words = ["a", "-c", "-nc", "--continue", "--resume", "-H", "-c", "-n", "--", "-c"]
+    assert drop_harmless(words, OWN, VALUED) == ["a", "-H", "-c", "-n", "--", "-c"]
+
+
+@pytest.mark.parametrize(("name", "words", "said"), [
+    ("-t", ["-to"], "write --to"), ("--heeder", ["--heeder"], "did you mean --header?"), ("--quux", [], ""),
+])  # fmt: skip
+def test_a_slip_of_the_hand_is_answered_with_what_was_meant(name, words, said):
+    """One hyphen too few, or a wrong letter; what is like nothing is answered with nothing."""
+    assert suggest(name, words, OWN) == said
 
 
 async def test_the_command_line_answers_so(tmp_path):

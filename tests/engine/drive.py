@@ -26,6 +26,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.straggler.knowledge import NOTHING
 from tests.engine.fake import FakeTransport
+from tests.show.records import started
 
 __all__ = ["ListPlan", "Outcome", "drive", "entries_for", "entry_of", "split", "tree"]
 
@@ -178,6 +179,8 @@ def drive(
     events: list[Event] = []
     pools: list[Pool] = []
     counts = LiveCounts()
+    known = [size for size in plan.sizes if size >= 0]
+    counts(started(len(plan), sum(known), sizes_unknown=len(plan) - len(known)))
 
     def emit(event):
         events.append(event)

@@ -14,7 +14,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.resume import encode_note, note_for, part_name
 from cfetch.storage.staging import boot_id
 from cfetch.wire.document import SILENCE_S, fetch_document
-from tests.engine.drive import drive, entry_of
+from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import FakeTransport, Reply
 
 BODY = bytes(range(256)) * 4000
@@ -40,6 +40,31 @@ def test_bytes_that_are_kept_for_a_retry_stay_in_the_count(tmp_path):
     assert any(not look.active and look.bytes_active for look in looks)
     assert sums == sorted(sums)
     assert sums[-1] == len(BODY)
+
+
+def test_a_size_counts_as_soon_as_a_reply_states_it(tmp_path):
+    """It stays in the totals between two tries and at the end, and a body without a length adds none."""
+    scripts = {
+        "a": [
+            Reply(body=BODY, cut=300_000, then="reset", rate_bps=500_000),
+            Reply(body=BODY, rate_bps=500_000),
+        ],
+        "b": Reply(body=BODY[:1000], latency_s=1.5),
+    }
+    outcome = drive(tmp_path, scripts, entries_for(scripts, size=False), mitigation=False)
+    looks = outcome.of(Progress)
+    assert (looks[0].files, looks[0].bytes_known, looks[0].sizes_unknown) == (2, 0, 2)
+    assert looks[0].bytes_total is None
+    begun = [look for look in looks if 0 < look.bytes_active < 250_000]
+    assert begun
+    assert {(look.bytes_known, look.sizes_unknown) for look in begun} == {(len(BODY), 1)}
+    quick = {"c": [Reply(body=BODY, cut=300_000, then="reset"), Reply(body=BODY, latency_s=9.0)]}
+    between = drive(tmp_path, quick, entries_for(quick, size=False), mitigation=False).of(Progress)
+    assert {look.bytes_known for look in between if look.bytes_active} == {len(BODY)}
+    resting = [look for look in looks if look.bytes_active and all(a.path != "a" for a in look.active)]
+    assert resting
+    assert all(look.bytes_known >= len(BODY) for look in resting)
+    assert looks[-1].bytes_total == looks[-1].bytes_in_hand == len(BODY) + 1000
 
 
 def test_a_file_that_waits_for_the_name_of_its_group_is_whole(tmp_path):

@@ -216,6 +216,8 @@ def test_progress_counts_every_byte_once(tmp_path):
     assert begun
     for views in begun:
         assert sum(view.size_bytes or 0 for view in views) <= len(BODY)
+    assert all(view.file_size_bytes in (None, len(BODY)) for look in looks for view in look.active)
+    assert all(view.file_bytes == look.bytes_active for look in looks for view in look.active)
 
 
 USELESS = {

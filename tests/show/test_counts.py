@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from cfetch.base.records import Unstated
 from cfetch.show.counts import Counts, retries
 from tests.show.records import attempt, cancelled, finished, record, retry, segments, started
 
@@ -33,7 +34,11 @@ def test_nothing_is_counted_before_anything_has_ended():
             record(0, 100, attempt(size=40, outcome="error"), status="failed"),
             {"failed": 1, "missing_bytes": 100, "fetched_bytes": 40, "wasted_bytes": 40, "end_s": 1.0},
         ),
-        (record(0, None, status="failed", rate_bps=0.0), {"failed": 1}),
+        (record(0, None, status="failed", rate_bps=0.0), {"failed": 1, "unstated": Unstated(1, 0, 1)}),
+        (
+            record(0, None, bytes_=9, rate_bps=0.0),
+            {"done": 1, "done_bytes": 9, "unstated": Unstated(1, 9)},
+        ),
         (
             record(0, 100, attempt(size=40, outcome="error"), status="cancelled", bytes_=40),
             {"cancelled": 1, "missing_bytes": 100, "fetched_bytes": 40, "end_s": 1.0},
@@ -69,7 +74,16 @@ def test_nothing_is_counted_before_anything_has_ended():
             },
         ),
     ],
-    ids=["done", "skipped", "failed", "failed without a size", "cancelled", "retried", "rescued"],
+    ids=[
+        "done",
+        "skipped",
+        "failed",
+        "failed without a size",
+        "done without a size",
+        "cancelled",
+        "retried",
+        "rescued",
+    ],
 )
 def test_what_an_entry_adds(entry, numbers):
     """Its status, its bytes on disk and over the wire, and what its attempts went through."""

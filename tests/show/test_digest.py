@@ -113,7 +113,7 @@ def test_the_view_counts_files_of_hosts_and_what_was_there():
     for view, events in zip(views, (finished(*records), [together(*records)]), strict=True):
         for event in events:
             view.apply(event)
-    one, other = ((view.pace.list_hosts([]), view._counts.skipped_bytes) for view in views)
+    one, other = ((view.pace.list_hosts([]), view.counts.skipped_bytes) for view in views)
     assert one == other
     assert isinstance(together(*records), EntriesFinished)
 

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from cfetch.base.secret import printable
 from cfetch.show import format as fmt
+from cfetch.show import names_apart
+from cfetch.show.names_apart import shorten_apart
 
 
 def test_examples_in_docstrings_hold():
     """The examples that the docstrings give are true."""
-    assert doctest.testmod(fmt).failed == 0
+    assert doctest.testmod(fmt).failed == doctest.testmod(names_apart).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -90,11 +92,18 @@ def test_paths_keep_the_part_in_which_they_differ():
     """Partitions with equal names differ by their directory; it survives where the ending is cut."""
     paths = [f"lake/sales/year=2026/month={month:02}/part-00000-c000.snappy.parquet" for month in (1, 2, 12)]
     for width in (14, 20, 25, 30, 40):
-        short = fmt.shorten_apart(paths, width)
+        short = shorten_apart(paths, width)
         assert len(set(short)) == 3
         assert max(map(fmt.cells, short)) <= width
-    assert fmt.shorten_apart(paths, 25)[0] == "…/month=01/part-00000…uet"
-    assert fmt.shorten_apart([*paths, "other"], 60)[3] == "other"
+    assert shorten_apart(paths, 25)[0] == "…/month=01/part-00000…uet"
+    assert shorten_apart([*paths, "other"], 60)[3] == "other"
     mixed = ["share/doc/long-name-one/copyright", "share/doc/long-name-two/copyright", "lib/x"]
-    assert fmt.shorten_apart(mixed, 25) == ["…/long-name-one/copyright", "…/long-name-two/copyright", "lib/x"]
-    assert fmt.shorten_apart(["a/very/long/path/f1", "a/very/long/path/f2"], 12) == ["a/…/f1", "a/…/f2"]
+    assert shorten_apart(mixed, 25) == ["…/long-name-one/copyright", "…/long-name-two/copyright", "lib/x"]
+    same = [
+        "changelogs/main/a/adduser/adduser_3.134/changelog.gz",
+        "changelogs/main/b/base-files/base-files_12.4/changelog.gz",
+        "changelogs/non-free/f/firmware-nonfree/firmware-nonfree_20230210/changelog.gz",
+    ]
+    assert len(set(shorten_apart(same, 21))) == 3
+    assert max(map(fmt.cells, shorten_apart(same, 21))) <= 21
+    assert shorten_apart(["a/very/long/path/f1", "a/very/long/path/f2"], 12) == ["a/…/f1", "a/…/f2"]

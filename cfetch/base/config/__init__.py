@@ -5,8 +5,12 @@
     kinds.py        the kinds of values: how the text is read, the range, how the value is shown
     units.py        sizes, rates and durations as people write them; ``addresses.py``: those of hosts
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
+    python_words.py     flags in help and errors as keywords of Python
+    python_values.py    values of options in Python's forms; settings_words.py: their types
+    settings_page.py    writes docs/settings.md
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+    path_filter.py  which paths of a list or a feed are taken
     reading.py      the options for reading a manifest: columns, names, faulty rows
     wire.py         the options of the wire: network and rate limits
     engine.py       the options of the engine's parts: widths, and placement on several volumes

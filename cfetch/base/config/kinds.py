@@ -18,7 +18,7 @@ CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within
 _OBJECT_STORE = rf"({'|'.join(OBJECT_STORES)})://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Kind:
     """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range.
 
@@ -63,6 +63,18 @@ class Kind:
         self.check(value)
         return value
 
+    def is_as_read(self, value: object) -> bool:
+        """Whether the value has the type that ``read`` gives; code may state it in another form."""
+        if value is None:
+            return True
+        if self.is_list and not (self.takes_text and isinstance(value, str)):
+            return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        return isinstance(value, bool if self.is_flag else str if self.low is None else int | float)
+
+    def __repr__(self) -> str:
+        """The allowed values: in ``help()`` the functions of the fields would say nothing."""
+        return self.range_text() or "true or false"
+
     def check(self, value: Any) -> None:  # noqa: ANN401 - see parse
         """Raise ValueError if ``value`` is out of range, or not what records and metrics can hold."""
         for words in value if isinstance(value, tuple) else (value,):
@@ -72,6 +84,9 @@ class Kind:
             if not isinstance(value, tuple) or not value:
                 raise ValueError("must be one value or a list of them")
             for item in value:
+                is_text = isinstance(item, str)
+                if not is_text:
+                    raise ValueError(f"must hold texts, and not {type(item).__name__}")
                 self.item(item)
         if self.choices and value not in self.choices:
             more = self.find_more() if self.find_more is not None else ()
@@ -83,17 +98,10 @@ class Kind:
             return
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number:
-            raise ValueError(f"must be a number{self._hint_number(value)}")
+            raise ValueError("must be a number")
         too_low = value <= self.low if self.above else value < self.low
         if not math.isfinite(value) or too_low or (self.high is not None and value > self.high):
             raise ValueError(f"must be {self.range_text()}")
-
-    def _hint_number(self, value: object) -> str:
-        """The number that a text stands for on the command line: the library takes only numbers."""
-        try:
-            return f": {self.read(value)}" if isinstance(value, str) else ""
-        except ValueError:
-            return ""
 
 
 def _read_int(raw: str) -> int:
@@ -274,6 +282,23 @@ def _check_column(name: str) -> None:
 def destinations(help_: str, why: str = "") -> Kind:
     """Directories and object stores. In one text, such as an environment variable, commas separate them."""
     return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
+
+
+def patterns(help_: str, why: str = "") -> Kind:
+    """Patterns of paths. In one text, such as an environment variable, each is on its own line."""
+    return Kind(
+        metavar="GLOB",
+        read=lambda raw: tuple(raw.splitlines()),
+        show="\n".join,
+        item=_check_pattern,
+        help=help_,
+        why=why,
+    )
+
+
+def _check_pattern(text: str) -> None:
+    if not text or text[0] == "/" or "\0" in text:
+        raise ValueError("must be a pattern of paths below the destination, like 2026/* or *.parquet")
 
 
 def headers(help_: str, why: str = "") -> Kind:

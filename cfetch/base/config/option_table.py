@@ -24,6 +24,7 @@ from cfetch.base.config.kinds import (
     headers,
     hosts,
     origin,
+    patterns,
     plugin_names,
     proxy_url,
     ratio,
@@ -146,6 +147,14 @@ class OptionTable:
             "docs/manifests.md says which names clash",
         ),
     ] = "fail"
+    include: Annotated[
+        tuple[str, ...] | None,
+        patterns("Only paths that match, like *.parquet (* matches slashes too); repeat it for more."),
+    ] = None
+    exclude: Annotated[
+        tuple[str, ...] | None,
+        patterns("No path that matches; what is here already stays. Repeat it for more."),
+    ] = None
     allow_empty: Annotated[bool, flag("Take a manifest without entries for a success.")] = False
 
     # How fast.
@@ -185,9 +194,7 @@ class OptionTable:
     ] = None
     limit_rate: Annotated[
         int | None,
-        byte_rate(
-            1 << 10, 1 << 40, "Bytes per second for all downloads together, like 10M (default: no limit)."
-        ),
+        byte_rate(1 << 10, 1 << 40, "Bytes per second in all, like 10M (default: no limit)."),
     ] = None
     limit_rate_per_host: Annotated[
         int | None,
@@ -541,18 +548,18 @@ class OptionTable:
     ] = None
     failures: Annotated[
         str | None,
-        text("FILE", "Write the entries that failed as a manifest in JSON Lines, with their whole links."),
+        text("FILE", "Write the failed entries as a list; it is in JSON Lines and has their whole links."),
     ] = None
     failed_from: Annotated[
         str | None,
-        text("FILE", "Only the files that the run that wrote these metrics has left to do."),
+        text("FILE", "Only what the run of these metrics has left to do."),
     ] = None
     existing: Annotated[
         str,
         choice(
             ("trust", "check", "refetch"),
-            "Trust files in place (by hash, by size or by the record of their link), check with the server "
-            "whether they have changed, or refetch all.",
+            "Files in place: trust, check or refetch them; trust goes by hash, by size or by the record of "
+            "their link, and check asks the server whether they have changed.",
             "nothing is asked for a complete set",
         ),
     ] = "trust"
@@ -596,5 +603,8 @@ class OptionTable:
     color: Annotated[bool, flag("Colour on a terminal; NO_COLOR works too.")] = True
     quiet: Annotated[bool, flag("Only errors on stderr.")] = False
     json: Annotated[bool, flag("Print the summary as one JSON document on stdout.")] = False
+    verbose: Annotated[bool, flag("A line for each file and each retry; also all that --explain says.")] = (
+        False
+    )
     explain: Annotated[bool, flag("Say why each batch went to its volume.")] = False
-    dry_run: Annotated[bool, flag("Check everything, say what would be done, download nothing.")] = False
+    dry_run: Annotated[bool, flag("Check everything and say what would be done; download nothing.")] = False

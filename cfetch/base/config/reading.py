@@ -3,7 +3,12 @@
 ``Settings.reading`` makes it; a caller without settings takes the default.
 """
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from cfetch.base.config.path_filter import PathFilter
 
 NAMES = ("last", "url-path", "url-query", "row", "hash", "header", "final-url")
 ASKING = ("header", "final-url")  # those that ask a server
@@ -20,6 +25,7 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     Each row has a file for each of ``more_url_columns`` too; ``url_template`` makes URLs of other columns.
     A column named ``none`` means that the table has no such column. ``hash_column`` is ALGORITHM=COLUMN.
     ``keep_columns`` are for the metrics. ``query`` is an expression of JMESPath that makes rows of any JSON.
+    ``include`` and ``exclude`` are patterns of paths: which entries are taken.
     """
 
     from_format: str | None = None
@@ -35,10 +41,22 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     bad_rows: str = "fail"
     clash: str = "fail"
 
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
     @property
     def names_urls(self) -> bool:
         """Whether the user says which columns of a table have the URLs."""
         return self.url_column is not None or self.url_template is not None
+
+    @property
+    def paths(self) -> "PathFilter | None":
+        """Which paths are taken; None: all."""
+        if not self.include and not self.exclude:
+            return None
+        from cfetch.base.config.path_filter import PathFilter  # few runs choose paths
+
+        return PathFilter(self.include, self.exclude)
 
     @property
     def names_columns(self) -> bool:

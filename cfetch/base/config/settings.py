@@ -1,7 +1,7 @@
 """The checked values of all options, and the values that rooms and parts of the engine get of them."""
 
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import Kind
@@ -11,27 +11,44 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
 from cfetch.base.errors import ConfigError
 
+if TYPE_CHECKING:
+    from cfetch.base.config.settings_words import SettingsWords
+
 GROWN = 64  # downloads at a time, at most, if the user sets no number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(OptionTable):
-    """Validated values; construct it with keywords or through ``resolve``.
+    """The options of ``cfetch download``, checked: ``Settings(concurrency=32, limit_rate="10M")``.
+
+    Durations are seconds or texts as "5m", sizes are bytes or texts as "10M". Where several values are
+    possible, one value, a list and a tuple are taken; headers may be a mapping. Only what is given counts:
+    neither a file nor a ``CFETCH_`` variable is read.
 
     Raises:
-        ConfigError: a value is out of its range; the message names the key and the range.
+        ConfigError: a value is out of its range; the message names the option and the range.
     """
 
+    if TYPE_CHECKING:  # the types that code may state; those of the fields are what is made of them
+
+        def __init__(self, **values: Unpack[SettingsWords]) -> None: ...
+
     def __post_init__(self) -> None:
-        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
-            object.__setattr__(self, "url_column", self.url_column[0])
         for name, kind in KINDS.items():
             try:
-                kind.check(getattr(self, name))
+                value = getattr(self, name)
+                if not kind.is_as_read(value):
+                    from cfetch.base.config.python_values import take  # the command line has none such
+
+                    value = take(kind, value)
+                    object.__setattr__(self, name, value)  # the way of frozen classes
+                kind.check(value)
             except ValueError as error:
                 shown = getattr(self, name)
                 said = name if kind.is_list else f"{name} is {shown!r} but"  # a URL may hold a secret
                 raise ConfigError(f"{said} {error}") from None
+        if isinstance(self.url_column, tuple) and len(self.url_column) == 1:
+            object.__setattr__(self, "url_column", self.url_column[0])
         most = self.max_concurrency
         if most is not None and most < self.concurrency:
             raise ConfigError(
@@ -116,6 +133,8 @@ class Settings(OptionTable):
             name_by=self.name_by,
             bad_rows=self.bad_rows,
             clash=self.clash,
+            include=self.include or (),
+            exclude=self.exclude or (),
         )
 
     @property

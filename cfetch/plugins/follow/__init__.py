@@ -13,7 +13,6 @@ Read in this order::
     steps.py       changes in rounds, a plan each     journal.py   a follower's redo log
     snapshot.py    what the whole feed has now, to compare files with it
     tally.py       counts a follower's work           explain.py   explains the route of a read
-    path_filter.py   which paths a follower takes
     link_hosts.py    which hosts the links of a feed may name
     protocol.py    keys and changes on the wire, strict in and exact out
     backends/      sources of feeds                   server/      the reference feed server

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.plugins.follow.checkpoint import (
@@ -27,7 +28,6 @@ from cfetch.plugins.follow.checkpoint import (
     restore_change,
     write_checkpoint,
 )
-from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.source import Change
 from cfetch.plugins.follow.steps import Round
 from cfetch.storage.files import make_private, on_disk, remove_temporaries, replace_file

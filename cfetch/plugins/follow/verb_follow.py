@@ -18,8 +18,8 @@ from cfetch.cli.output import document_if_held, print_document, print_message, p
 from cfetch.cli.verb_options import MAX_DELETE, parse_option, with_follow
 
 if TYPE_CHECKING:
+    from cfetch.base.config.path_filter import PathFilter
     from cfetch.base.events import Listener
-    from cfetch.plugins.follow.path_filter import PathFilter
     from cfetch.plugins.follow.use_cases.follow import FollowOptions
 
 
@@ -160,7 +160,7 @@ def follow(
 
       cfetch follow https://example.org/feed --to mirror/ --resync --delete
     """
-    from cfetch.plugins.follow.path_filter import PathFilter
+    from cfetch.base.config.path_filter import PathFilter
     from cfetch.plugins.follow.use_cases.follow import FollowOptions
 
     settings = resolved.settings
@@ -238,7 +238,11 @@ def _dashboard(settings: Settings, served: "Listener") -> "Callable[[], Abstract
     @contextmanager
     def open_both() -> "Iterator[Listener]":
         with open_dashboard(
-            quiet=settings.quiet, log_format=settings.log_format, no_color=not settings.color
+            quiet=settings.quiet,
+            log_format=settings.log_format,
+            no_color=not settings.color,
+            explain=settings.explain,
+            verbose=settings.verbose,
         ) as shown:
             yield fan_out(shown, served)
 

@@ -23,6 +23,7 @@ from cfetch.base.version import __version__
 from cfetch.plugins.monitors.page_tables import list_places
 from cfetch.show.event_records import make_event_record
 from cfetch.show.format import duration, plural, rate, size
+from cfetch.show.live.prediction import predict
 from cfetch.show.live.time_left import TimeLeft
 from cfetch.show.live.view import View
 from cfetch.show.metrics import make_header
@@ -167,7 +168,7 @@ class PageState:
     def _time_left(self) -> TimeLeft | None:
         if self._names:  # these runs are seen through their metrics, which have no attempts under way
             return None
-        return self._view.time_left
+        return predict(self._view)
 
     @property
     def _prefix(self) -> str:

@@ -6,15 +6,17 @@ and compare frames.
     open.py         chooses the kind of view: a terminal that a person watches gets the live view
     view.py         reduces events to the values that are shown (pure)
     pace.py         files per second, by host, and failures by kind (pure)
-    time_left.py    how long a run still takes (pure)
+    prediction.py   whether and when a run will end; time_left.py: its arithmetic (pure)
+    files_under_way.py  one row for each file, those at risk first (pure)
     live.py         a frame for each Progress event; no thread and no timer of its own
     paint.py        one frame for a given width and height
     rows.py  volumes.py  executors.py      its tables: attempts, volumes, a cluster's executors
     hosts.py        the hosts that are slow now (pure); host_rows.py: their table
     terminal.py     a terminal for which no download waits
     facts.py        reduces events to facts for a log: trouble at once, but not too many lines
+    verbose_facts.py    those for ``--verbose``
     lines.py        facts as plain lines, JSON lines, or errors only
-    closing.py      the last lines of a run           preview.py  the lines of ``--dry-run``
+    closing.py  closing_tables.py   the last lines of a run           preview.py  the lines of ``--dry-run``
     bar.py          a progress bar for a walk over many files
 
 ::

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from cfetch.base.errors import LocalFault
 from cfetch.base.events import (
     BatchCommitted,
     BatchPlaced,
@@ -37,8 +38,8 @@ from cfetch.base.events import (
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import duration, percent, plural, rate, size, sizes
-from cfetch.show.live.closing import closing_lines, failed_where, find_common_cause
+from cfetch.show.format import duration, failed_where, percent, plural, rate, size, sizes
+from cfetch.show.live.closing import closing_lines
 from cfetch.show.live.view import (
     View,
     min_rate_text,
@@ -83,7 +84,7 @@ class Fact(NamedTuple):
 class Facts:
     """Turns events into facts, not more than a log needs; with ``explain``, also facts about each batch.
 
-    ``joins``: failures of one cause, as a full disk, are one fact, and in the end another with their number.
+    ``joins``: failures of one cause, as a full disk, are one fact.
     """
 
     def __init__(self, *, explain: bool = False, joins: bool = False) -> None:
@@ -91,9 +92,7 @@ class Facts:
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
         self._joins = joins
-        self._alike: dict[
-            str, tuple[str, int]
-        ] = {}  # by cause: the first path, and how many more have failed
+        self._stated: set[str] = set()  # causes
         self._emitted = dict.fromkeys(_COUNTED, 0)
         self._longest_pause_s: dict[str, float] = {}  # of the stated pauses, by failing host
 
@@ -106,13 +105,15 @@ class Facts:
         return self._make_facts(event)
 
     def _join(self, record: FileRecord) -> bool:
-        """Count a failure whose cause has been stated; False: it has not."""
-        cause = find_common_cause(record.error_kind or "", record.error or "", record.path)
-        if not self._joins or cause is None:
+        """Whether a fault of this machine, as a full disk, has been stated with another file."""
+        if not self._joins or record.error_kind != LocalFault.kind:
             return False
-        first, more = self._alike.get(cause, (record.path, -1))
-        self._alike[cause] = first, more + 1
-        return more >= 0
+        from cfetch.show.causes import find_cause  # most runs have no such failure
+
+        cause = find_cause(record.error or "", record.path)
+        is_known = cause in self._stated
+        self._stated.add(cause)
+        return is_known
 
     def _make_facts(self, event: Event) -> Iterator[Fact]:
         if isinstance(event, Progress):
@@ -134,14 +135,7 @@ class Facts:
         elif type(event) in _AT_ONCE:
             yield _AT_ONCE[type(event)](event)
         elif isinstance(event, RunFinished):
-            yield from self._count_alike(event.t_s)
             yield self._finish_fact(event)
-
-    def _count_alike(self, t_s: float) -> Iterator[Fact]:
-        for first, more in self._alike.values():
-            if more:
-                text = f"failed: {plural(more, 'more file')} for the same reason as {printable(first)}"
-                yield Fact(t_s, "failed_alike", "warning", text, {})
 
     def _is_stated(self, event: HostPaused) -> bool:
         """Whether the log has stated such a pause since the host began to fail: nothing has changed."""
@@ -164,7 +158,10 @@ class Facts:
     def _progress_fact(self, event: Progress) -> Fact:
         view = self.view
         files = view.run.files if view.run else 0
-        time_left = view.time_left
+        # a run of a moment shows no estimate
+        from cfetch.show.live.prediction import predict, total_text
+
+        time_left = predict(view)
         slow = sum(executor.share is not None for executor in event.executors)
         resting = sum(volume.breaker == "open" for volume in event.volumes)
         counters = [
@@ -176,8 +173,10 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{percent(view.fraction)}, {view.settled_files:,} of {plural(files, 'file')}, "
-            f"{size(view.bytes_in_hand)}, {rate(view.rate_bps)}, {_count_active(event)} active"
+            f"{'~' if view.sizes_unknown else ''}{percent(view.fraction)}, "
+            f"{view.files_in_place:,} of {plural(files, 'file')} in place, "
+            f"{size(view.bytes_in_hand)}{total_text(view)}, {rate(view.rate_bps)}, "
+            f"{_count_active(event)} active"
             + (f", about {duration(time_left.seconds)} left" if time_left else "")
             + "".join(f", {word}" for present, word in counters if present)
         )
@@ -191,6 +190,7 @@ class Facts:
             "active": _count_active(event),
             "waiting": event.waiting,
             "bytes_in_hand": view.bytes_in_hand,
+            "bytes_total": None if view.sizes_unknown else view.bytes_known,
             "bytes_wasted": event.bytes_wasted,
             "rate_bps": round(view.rate_bps),
             "eta_s": round(time_left.seconds, 1) if time_left else None,

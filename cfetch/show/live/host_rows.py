@@ -7,6 +7,7 @@ from cfetch.show.format import count, fit, plural, rate, shorten
 from cfetch.show.live.hosts import SlowHost, State
 from cfetch.show.live.pace import HostPace
 
+LEAST_NAME = 12  # columns of a host's name
 MARGIN = 3  # columns that the last line of a frame leaves free for the ^C that a terminal echoes
 
 # sign, style: as with attempts, the sign or the word alone is enough to understand the state
@@ -36,15 +37,18 @@ def hosts_panel(hosts: list[SlowHost], width: int, lines: int) -> list[Text]:
 
 def pace_panel(hosts: list[HostPace], title: str, width: int, lines: int) -> list[Text]:
     """At most ``lines`` lines, at least two: a header, a row for each host, and a row for the rest."""
-    name = max(12, min(60, width - 3 * 11 - MARGIN))
+    wide = min(10, max(6, (width - LEAST_NAME - MARGIN) // 3 - 1))  # "failed", or "10,000,000"
+    name = max(LEAST_NAME, min(60, width - 3 * (wide + 1) - MARGIN))
     shown = hosts[: lines - 1] if len(hosts) < lines else hosts[: lines - 2]
-    header = f"{fit(title, name)} {'done':>10} {'failed':>10} {'active':>10}"
+    header = f"{fit(title, name)} {'done':>{wide}} {'failed':>{wide}} {'active':>{wide}}"
     panel = [Text(header, style="dim", no_wrap=True, overflow="crop")]
     for host in shown:
         text = Text(
-            f"{fit(shorten(host.name, name), name)} {count(host.done):>10} ", no_wrap=True, overflow="crop"
+            f"{fit(shorten(host.name, name), name)} {count(host.done):>{wide}} ",
+            no_wrap=True,
+            overflow="crop",
         )
-        text.append(f"{count(host.failed):>10}", "bold red" if host.failed else "")
-        panel.append(text.append(f" {host.active:>10}"))
+        text.append(f"{count(host.failed):>{wide}}", "bold red" if host.failed else "")
+        panel.append(text.append(f" {host.active:>{wide}}"))
     more = len(hosts) - len(shown)
     return [*panel, Text(f"and {plural(more, 'more host')}", style="dim")] if more else panel

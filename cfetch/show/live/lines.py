@@ -13,25 +13,30 @@ from cfetch.show.live.facts import Fact, Facts
 from cfetch.show.live.view import View
 
 
-def plain_lines(stream: TextIO, *, explain: bool = False) -> Listener:
+def plain_lines(stream: TextIO, *, explain: bool = False, verbose: bool = False) -> Listener:
     """Write one line per fact, after the run's age."""
-    return _write_lines(stream, _as_plain, explain=explain)
+    return _write_lines(stream, _as_plain, _choose_facts(explain=explain, verbose=verbose, joins=True))
 
 
-def json_lines(stream: TextIO, *, explain: bool = False) -> Listener:
+def json_lines(stream: TextIO, *, explain: bool = False, verbose: bool = False) -> Listener:
     """Write one JSON object per fact: ``t_s``, ``event``, ``level`` and the event's own values."""
-    return _write_lines(stream, _as_json, explain=explain, joins=False)
+    return _write_lines(stream, _as_json, _choose_facts(explain=explain, verbose=verbose, joins=False))
 
 
 def quiet_lines(stream: TextIO) -> Listener:
     """Write errors only, with the path of the metrics; nothing if there is no error."""
-    return _write_lines(stream, _as_error, explain=False)
+    return _write_lines(stream, _as_error, Facts(joins=True))
 
 
-def _write_lines(
-    stream: TextIO, render: Callable[[Fact, View], str | None], *, explain: bool, joins: bool = True
-) -> Listener:
-    facts = Facts(explain=explain, joins=joins)
+def _choose_facts(*, explain: bool, verbose: bool, joins: bool) -> Facts:
+    if not verbose:
+        return Facts(explain=explain, joins=joins)
+    from cfetch.show.live.verbose_facts import VerboseFacts  # few runs are asked for a line for each file
+
+    return VerboseFacts(joins=joins)
+
+
+def _write_lines(stream: TextIO, render: Callable[[Fact, View], str | None], facts: Facts) -> Listener:
     alive = True
 
     def write_facts(event: Event) -> None:

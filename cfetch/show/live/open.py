@@ -40,6 +40,7 @@ def open_dashboard(
     log_format: str = "text",
     no_color: bool = False,
     explain: bool = False,
+    verbose: bool = False,
     stream: TextIO | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Listener]:
@@ -47,6 +48,7 @@ def open_dashboard(
 
     ``stream`` is stderr unless given. ``NO_COLOR`` and ``no_color`` keep the layout and drop the colours.
     ``explain``: a line for each batch, above the live view, says why the batch goes to its volume.
+    ``verbose``: also a line for each file that is in place, and for each try again.
     """
     stream = sys.stderr if stream is None else stream
     environ = os.environ if environ is None else environ
@@ -57,10 +59,12 @@ def open_dashboard(
     if mode == "live":
         from cfetch.show.live.live import live_view  # rich costs 50 ms that a log never needs
 
-        return live_view(stream, no_color=no_color or bool(environ.get("NO_COLOR")), explain=explain)
+        no_color = no_color or bool(environ.get("NO_COLOR"))
+        return live_view(stream, no_color=no_color, explain=explain, verbose=verbose)
     if mode == "quiet":
         return nullcontext(quiet_lines(stream))
-    return nullcontext((json_lines if mode == "json" else plain_lines)(stream, explain=explain))
+    lines = json_lines if mode == "json" else plain_lines
+    return nullcontext(lines(stream, explain=explain, verbose=verbose))
 
 
 def reading_lines(name: str, *, quiet: bool = False, stream: TextIO | None = None) -> Callable[[int], None]:

@@ -8,20 +8,25 @@ Every state has a colour, a sign and a word, and each of the three alone is enou
 
 from rich.text import Text
 
-from cfetch.base.events import ActiveAttempt, BaselineView, Progress, RunStarted
+from cfetch.base.events import ActiveAttempt, Progress, RunStarted
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
 from cfetch.show.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
 from cfetch.show.live.executors import executors_line, executors_panel
+from cfetch.show.live.files_under_way import by_risk, fold_segments
 from cfetch.show.live.host_rows import hosts_panel, pace_panel
 from cfetch.show.live.pace import Pace
+from cfetch.show.live.prediction import predict, total_text
 from cfetch.show.live.rows import bar, header, rows
-from cfetch.show.live.view import Note, View, by_risk
+from cfetch.show.live.view import Note, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
 LEAST_NAME = 8  # columns of the destination, for which the title leaves out the policy
+MANY_WHOLE = 10  # files that wait for their names; fewer get them in the same second
+ONE_FILE_NUMBERS = 54  # columns for "1023 MiB of 1023 MiB  1023 KiB/s  16 connections"
+CALM = ("ok", "segment")
 OLD_S = 2.0  # among files that take milliseconds, an attempt of this age is worth a row
 
 _NOTES = {
@@ -49,10 +54,12 @@ def frame(view: View, width: int, height: int) -> list[Text]:
     is_tall = height >= TALL
     gap = [Text()] if height >= SPACIOUS else []
     top = [_draw_title(view, run, progress, width)] if is_tall else []
-    top += [_draw_overall(view, width), _draw_numbers(view, run, progress)]
+    top += [_draw_overall(view, width), _draw_numbers(view, run, progress, width)]
     if is_tall:
         top.append(_draw_last_minute(view, width))
-    top += [_draw_baseline(progress.baseline), _draw_mitigation(view, progress)]
+    if run.files > 1:  # with a single file there is nothing to compare with
+        top += _draw_baseline(view, run, progress)
+    top.append(_draw_mitigation(view, run, progress))
     if volumes := progress.volumes:
         panel = volumes_panel(volumes, width, height // 4)
         top += [*gap, *panel] if is_tall else [volumes_line(volumes, width)]
@@ -77,7 +84,8 @@ def _join_parts(*parts: tuple[str, str]) -> Text:
 
 def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
     limits = Limits.of(run.settings, run.concurrency)
-    setup = describe_setup(limits, view.hosts.count_places(progress.active))
+    places = max(view.hosts.count_places(progress.active), len({attempt.id for attempt in progress.active}))
+    setup = describe_setup(limits, places)
     age = duration(view.t_s)
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
     if width - len(f"{word} to  {setup}  {age}") >= LEAST_NAME:
@@ -96,30 +104,42 @@ def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> 
 
 
 def _draw_overall(view: View, width: int) -> Text:
-    time_left = view.time_left
+    time_left = predict(view)
     rough = "~" if time_left and time_left.is_rough else ""
     left = f"{rough}{duration(time_left.seconds)} left" if time_left else "time left unknown"
-    tail = f" {percent(view.fraction):>5}  {left}"
+    guess = "~" if view.sizes_unknown and view.fraction < 1 else ""
+    tail = f" {guess + percent(view.fraction):>5}  {left}"
     filled, empty = bar(view.fraction, max(10, width - len(tail)))
     return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
 
 
-def _draw_numbers(view: View, run: RunStarted, progress: Progress) -> Text:
-    total = f" of {size(run.bytes_known)}" if not run.sizes_unknown else ""
-    parts = [
-        (count(view.settled_files), "bold"),
-        (f" of {plural(run.files, 'file')}  ", ""),
-        (size(view.bytes_in_hand), "bold"),
-        (f"{total}  ", ""),
-        (rate(view.rate_bps), "bold cyan"),
+def _draw_numbers(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
+    """Draw what is in place and what has come; on a narrow terminal the least useful numbers are left out."""
+    quick = view.pace.is_too_quick(len(progress.active))
+    connections = len(progress.active) if run.files == 1 else 0
+    parts = [  # how soon it is left out, 0: never; the words; their style
+        *_draw_files(view, run, progress, width),
+        (1, f"  {size(view.bytes_in_hand)}", "bold"),
+        (3, total_text(view), ""),
+        (2, f"  {rate(view.rate_bps)}", "bold cyan"),
+        (0, f"  × {count(progress.failed)} failed" if progress.failed else "", "bold red"),
+        (4, f"  {count(round(view.pace.files_per_s))} files/s" if quick else "", "bold cyan"),
+        (5, f"  {plural(connections, 'connection')}" if connections > 1 else "", "dim"),
+        (6, f"  {count(progress.skipped)} already there" if progress.skipped else "", "dim"),
+        (7, f"  {count(progress.whole)} to be named" if progress.whole >= MANY_WHOLE else "", "dim"),
     ]
-    if view.pace.is_too_quick(len(progress.active)):
-        parts.append((f"  {count(round(view.pace.files_per_s))} files/s", "bold cyan"))
-    if progress.failed:
-        parts.append((f"  × {count(progress.failed)} failed", "bold red"))
-    if progress.skipped:
-        parts.append((f"  {count(progress.skipped)} already there", "dim"))
-    return _join_parts(*parts)
+    for first in (7, 6, 5, 4, 3, 2, 1):
+        if sum(cells(words) for _, words, _ in parts) > width:
+            parts = [part for part in parts if part[0] != first]
+    return _join_parts(*((words, style) for _, words, style in parts if words))
+
+
+def _draw_files(view: View, run: RunStarted, progress: Progress, width: int) -> list[tuple[int, str, str]]:
+    """Draw how many files are in place; if there is only one, its name, as the run's bar is its bar."""
+    if run.files == 1 and progress.active:
+        return [(0, shorten(progress.active[0].path, max(LEAST_NAME, width - ONE_FILE_NUMBERS)), "bold")]
+    words = f" of {plural(run.files, 'file')}"
+    return [(0, count(view.files_in_place), "bold"), (0, words, ""), (4, " in place", "")]
 
 
 def _draw_last_minute(view: View, width: int) -> Text:
@@ -129,45 +149,64 @@ def _draw_last_minute(view: View, width: int) -> Text:
     return _join_parts(("last minute ", "dim"), (f"{sparkline(values):<{columns}}", "cyan"), (peak, "dim"))
 
 
-def _draw_baseline(baseline: BaselineView) -> Text:
+def _draw_baseline(view: View, run: RunStarted, progress: Progress) -> list[Text]:
+    """Draw the normal speed; no line without mitigation, which alone asks for it."""
+    baseline = progress.baseline
+    if run.settings.get("mitigation") is False:
+        return []
+    needed = f"{count(baseline.finished)} of {count(baseline.required)} needed" if baseline.required else ""
     if baseline.finished < baseline.required or baseline.median_bps is None:
-        share = f"warming up: {count(baseline.finished)} of {count(baseline.required)} needed"
-        return _join_parts(("baseline    ", "dim"), (share, ""), (", no straggler is called yet", "dim"))
-    return _join_parts(
-        ("baseline    ", "dim"),
-        (f"median {rate(baseline.median_bps)}", ""),
-        (f", {count(baseline.finished)} finished, {count(baseline.required)} needed", "dim"),
-    )
+        parts = [("warming up" + (f": {needed}" if needed else ""), "")]
+        if not view.slow_files:
+            parts.append((", no file is called slow yet", "dim"))
+        return [_join_parts(("baseline    ", "dim"), *parts)]
+    parts = [(f"median {rate(baseline.median_bps)}", ""), (f", {count(baseline.finished)} finished", "dim")]
+    if baseline.required:
+        parts.append((f", {count(baseline.required)} needed", "dim"))
+    return [_join_parts(("baseline    ", "dim"), *parts)]
 
 
-def _draw_mitigation(view: View, progress: Progress) -> Text:
+def _draw_mitigation(view: View, run: RunStarted, progress: Progress) -> Text:
     slow = view.slow_files
-    parts = [
-        ("mitigation  ", "dim"),
-        (plural(slow, "slow file"), "yellow" if slow else ""),
-        (f", {plural(view.cancelled, 'attempt')} cancelled, {plural(progress.retries, 'retry')}", ""),
-    ]
+    retries = f", {plural(progress.retries, 'retry')}"
+    if run.settings.get("mitigation") is False:
+        parts = [("mitigation  ", "dim"), ("off", ""), (retries, "")]
+    else:
+        cancelled = f", {plural(view.cancelled, 'attempt')} cancelled"
+        parts = [
+            ("mitigation  ", "dim"),
+            (plural(slow, "slow file"), "yellow" if slow else ""),
+            (cancelled + retries, ""),
+        ]
     if progress.sequential:
         parts.append((", FALLBACK: one at a time", "bold yellow"))
     elif view.fallback_at:
         parts.append((", recovered from fallback", ""))
     if progress.bytes_wasted:
-        parts.append((f", {size(progress.bytes_wasted)} in vain", "dim"))
+        parts.append((f", {size(progress.bytes_wasted)} discarded", "dim"))
     return _join_parts(*parts)
 
 
 def _draw_attempts(view: View, progress: Progress, width: int, room: int) -> list[Text]:
     if room < 2 or not progress.active:
         return []
-    title = f"{count(len(progress.active) + progress.unshown)} active"
+    under_way = fold_segments(progress.active)
+    if _is_one_file(view) and all(attempt.state in CALM for attempt in under_way):
+        return []  # its bar is that of the run
+    title = f"{count(len(under_way) + progress.unshown)} active"
     waiting = f", {count(progress.waiting)} waiting"
     if view.pace.is_too_quick(len(progress.active)):
         return _draw_pace(view.pace, progress.active, title + waiting, width, room)
     cluster = bool(progress.executors)
     return [
         header(title, waiting, width, cluster),
-        *rows(by_risk(progress.active)[: room - 1], width, cluster),
+        *rows(by_risk(under_way)[: room - 1], width, cluster),
     ]
+
+
+def _is_one_file(view: View) -> bool:
+    """Whether the run has a single file."""
+    return view.run is not None and view.run.files == 1
 
 
 def _draw_pace(pace: Pace, active: list[ActiveAttempt], title: str, width: int, room: int) -> list[Text]:
@@ -175,7 +214,7 @@ def _draw_pace(pace: Pace, active: list[ActiveAttempt], title: str, width: int, 
     words = pace.failures_text()
     failures = [_join_parts(("failures    ", "dim"), (words, "red"))] if words and room > 2 else []
     room -= len(failures)
-    old = [attempt for attempt in active if attempt.elapsed_s >= OLD_S]
+    old = [attempt for attempt in fold_segments(active) if attempt.elapsed_s >= OLD_S]
     hosts = pace.list_hosts(active)
     panel = pace_panel(hosts, title, width, max(2, room // 2) if old else room)
     room -= len(panel)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from rich.text import Text
 
 from cfetch.base.events import ActiveAttempt
-from cfetch.show.format import cells, duration, fit, rate, shorten, shorten_apart, size
+from cfetch.show.format import cells, duration, fit, rate, shorten, size
+from cfetch.show.names_apart import shorten_apart
 
 # sign, style: readable without colour, and without knowing the signs, since the word is beside them
 _STATES = {
@@ -17,7 +18,7 @@ _STATES = {
     "last try": ("!", "bold yellow"),
     "segment": ("┄", "green"),
 }
-_RATE, _TIME, _STATE, _SIZE = 10, 13, 11, 8  # "1023 KiB/s", "1m 05s/1m 30s", "× straggler", "1023 KiB"
+_RATE, _TIME, _STATE, _SIZE = 10, 15, 11, 8  # "1023 KiB/s", "12m 39s/15m 20s", "× straggler", "1023 KiB"
 _TRY, _HOST = 3, 20  # an executor's column is as wide as a host's
 
 
@@ -58,7 +59,7 @@ def header(title: str, more: str, width: int, cluster: bool) -> Text:
         parts.append(fit("host", columns.host))
     if columns.size:
         parts.append("size".rjust(columns.size))
-    parts += [fit("done", columns.bar), "rate".rjust(_RATE), fit(f"{'time':>6}/limit", _TIME)]
+    parts += [fit("done", columns.bar), "rate".rjust(_RATE), fit(f"{'time':>7}/limit", _TIME)]
     if columns.tries:
         parts.append("try")
     return Text(" ".join([*parts, "state"]), style="dim", no_wrap=True, overflow="crop")
@@ -86,8 +87,16 @@ def _draw_row(attempt: ActiveAttempt, name: str, columns: _Columns) -> Text:
     _append_time(text, attempt)
     if columns.tries:
         text.append(f" {attempt.n:>{_TRY}}", "" if attempt.n == 1 else "yellow")
-    text.append(f" {sign} {attempt.state}", style)
+    text.append(f" {sign} {_describe_state(attempt)}", style)
     return text
+
+
+def _describe_state(attempt: ActiveAttempt) -> str:
+    return (
+        f"{attempt.connections} at once"
+        if attempt.connections > 1 and attempt.state == "ok"
+        else attempt.state
+    )
 
 
 def _append_bar(text: Text, attempt: ActiveAttempt, width: int, style: str) -> None:
@@ -100,7 +109,7 @@ def _append_bar(text: Text, attempt: ActiveAttempt, width: int, style: str) -> N
 
 
 def _append_time(text: Text, attempt: ActiveAttempt) -> None:
-    elapsed = f"{duration(attempt.elapsed_s):>6}"
+    elapsed = f"{duration(attempt.elapsed_s):>7}"
     if attempt.expected_s is None:
         text.append(fit(elapsed, _TIME))
         return

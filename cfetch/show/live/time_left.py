@@ -1,10 +1,11 @@
 """How long a run still takes: a function of the run's numbers at one moment. Pure.
 
 Two things bound the end from below: all missing bytes at the present rate, and the slowest file under way.
-The later of them is the estimate. A file under way ends at its own rate, unless its attempt will be cancelled
-as a straggler: then the rest of its limit and a fresh attempt are left. Only an attempt that may still be
-cancelled gets that hope. One that is spared, has long passed its limit, is a second restart, or runs during a
-slowdown gets none, because the same hope would be repeated until the end.
+The later of them is the estimate; while others wait, a large file may hope for segments, as it will get
+them. A file under way ends at its own rate, unless its attempt will be cancelled as a straggler: then the
+rest of its limit and a fresh attempt are left. Only an attempt that may still be cancelled gets that hope.
+One that is spared, has long passed its limit, is a second restart, or runs during a slowdown gets none,
+because the same hope would be repeated until the end.
 """
 
 import math
@@ -40,6 +41,8 @@ class Rest(NamedTuple):
     files_per_s: float
     median_bps: float | None
     cancels: bool
+    is_rough: bool = False  # left_bytes is an estimate
+    connections: int = 1  # that a large file may have once nothing else waits
 
 
 def estimate_time_left(rest: Rest) -> TimeLeft | None:
@@ -52,13 +55,17 @@ def estimate_time_left(rest: Rest) -> TimeLeft | None:
     work = _whole_work(rest)
     if work is None:
         return None
+    if slowest.seconds > work.seconds and rest.connections > 1:
+        # once nothing waits, idle slots bring segments of the file that would be last
+        helped_s = work.seconds + (slowest.seconds - work.seconds) / rest.connections
+        return TimeLeft(helped_s, True)
     return max(work, slowest, key=lambda left: left.seconds)
 
 
 def _whole_work(rest: Rest) -> TimeLeft | None:
     if rest.left_bytes is None:
         return TimeLeft(rest.left_files / rest.files_per_s, True) if rest.files_per_s > 0 else None
-    return TimeLeft(rest.left_bytes / rest.rate_bps, False) if rest.rate_bps >= LEAST_BPS else None
+    return TimeLeft(rest.left_bytes / rest.rate_bps, rest.is_rough) if rest.rate_bps >= LEAST_BPS else None
 
 
 def _slowest_file(rest: Rest) -> TimeLeft | None:

@@ -4,10 +4,9 @@ Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the 
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from cfetch.base.events import (
-    ActiveAttempt,
     BreakerClosed,
     EntryFinished,
     Event,
@@ -28,7 +27,6 @@ from cfetch.base.events import (
     SlowdownSeen,
     StragglerCancelled,
     VolumePaused,
-    VolumeView,
     WidthChanged,
 )
 from cfetch.base.records import EndRecord, FileRecord, Summary
@@ -38,15 +36,10 @@ from cfetch.show.format import duration, percent, plural, rate
 from cfetch.show.live.hosts import SlowHosts
 from cfetch.show.live.pace import Pace
 
-if TYPE_CHECKING:
-    from cfetch.show.live.time_left import TimeLeft
-
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3
 
-_SEVERITY = {"straggler": 3, "slow": 2, "last try": 1, "retrying": 1, "segment": 0, "ok": 0}
-_TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 
 NoteKind = Literal[
     "failed",
@@ -87,9 +80,9 @@ class View:
         self.stopping: str | None = None
         self.notes: deque[Note] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
-        self._is_slowed = False  # nothing is cancelled during a slowdown
+        self.is_slowed = False  # nothing is cancelled during a slowdown
         self._slow: set[int] = set()  # entries with a cancelled attempt
-        self._counts = Counts()  # done entries are in it only if tasks report them together
+        self.counts = Counts()  # done entries are in it only if tasks report them together
         self._recent: deque[tuple[float, int]] = deque()  # (t_s, bytes received), the last RATE_WINDOW_S
         # bytes in each second of the last minute, and in the present one
         self._seconds: deque[float] = deque([0.0], maxlen=MINUTE_S + 1)
@@ -101,11 +94,11 @@ class View:
             if event.record.status != "skipped":
                 self.pace.apply(event)
             if event.record.status != "done":  # Progress counts done entries, which are nearly all
-                self._counts.add(event.record)
+                self.counts.add(event.record)
                 self._note_failure(event.t_s, event.record)
             return
         self.pace.apply(event)
-        self._counts.note(event)
+        self.counts.note(event)
         self.hosts.apply(event)
         if isinstance(event, Progress):
             self._measure(event)
@@ -135,7 +128,7 @@ class View:
         elif (described := _describe_trouble(event)) is not None:
             self._note_once(event.t_s, *described)
         if isinstance(event, SlowdownSeen | SlowdownOver):
-            self._is_slowed = isinstance(event, SlowdownSeen)
+            self.is_slowed = isinstance(event, SlowdownSeen)
         elif isinstance(event, FallbackTriggered):
             self.fallback_at = event
 
@@ -162,7 +155,7 @@ class View:
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)
         # an entry that waits for its retry is not active
-        received = max(before[1], count_received(event, self._counts.skipped_bytes))
+        received = max(before[1], count_received(event, self.counts.skipped_bytes))
         self._recent.append((event.t_s, received))
         while len(self._recent) > 2 and self._recent[1][0] <= event.t_s - RATE_WINDOW_S:
             self._recent.popleft()
@@ -182,7 +175,12 @@ class View:
     @property
     def cancelled(self) -> int:
         """Attempts that were cancelled as stragglers."""
-        return self._counts.cancelled_attempts
+        return self.counts.cancelled_attempts
+
+    @property
+    def files_in_place(self) -> int:
+        """Entries whose file stands at the destination; those that failed do not count."""
+        return self.progress.done + self.progress.skipped if self.progress else 0
 
     @property
     def settled_files(self) -> int:
@@ -202,12 +200,35 @@ class View:
 
     @property
     def fraction(self) -> float:
-        """How much of the run is done: by bytes if all sizes are known, else by files."""
+        """How much of the run is done: by bytes if all sizes are known, else by files and parts of files."""
         if self.run is None:
             return 0.0
-        if self.run.bytes_known and not self.run.sizes_unknown:
-            return min(1.0, (self.bytes_in_hand + self._counts.missing_bytes) / self.run.bytes_known)
-        return min(1.0, self.settled_files / self.run.files) if self.run.files else 1.0
+        if self.bytes_known and not self.sizes_unknown:
+            return min(1.0, (self.bytes_in_hand + self.counts.missing_bytes) / self.bytes_known)
+        return min(1.0, self.count_files_had() / self.run.files) if self.run.files else 1.0
+
+    @property
+    def bytes_known(self) -> int:
+        """The sizes that the manifest or a reply has stated until now, added up."""
+        if self.progress is not None and self.progress.files:
+            return self.progress.bytes_known
+        return self.run.bytes_known if self.run else 0
+
+    @property
+    def sizes_unknown(self) -> int:
+        """Entries whose size neither the manifest nor a reply has stated until now."""
+        if self.progress is not None and self.progress.files:
+            return self.progress.sizes_unknown
+        return self.run.sizes_unknown if self.run else 0
+
+    def count_files_had(self) -> float:
+        """Count files that have ended, and of each file under way the part that has come."""
+        under_way = {
+            attempt.id: attempt.file_bytes / attempt.file_size_bytes
+            for attempt in (self.progress.active if self.progress else ())
+            if attempt.file_size_bytes
+        }
+        return self.settled_files + sum(min(1.0, had) for had in under_way.values())
 
     @property
     def rate_bps(self) -> float:
@@ -233,29 +254,6 @@ class View:
     def slow_files(self) -> int:
         """Files with a cancelled attempt; where none is cancelled, the stragglers. Tasks count attempts."""
         return len(self._slow) or (self.progress.stragglers if self.progress else 0)
-
-    @property
-    def time_left(self) -> "TimeLeft | None":
-        """How long the run still takes; None if there is no data for an estimate."""
-        progress, run = self.progress, self.run
-        if progress is None or run is None or not progress.t_s:
-            return None
-        # a run of a moment shows no such estimate
-        from cfetch.show.live.time_left import LEAST_BPS, Rest, estimate_time_left
-
-        missing = run.bytes_known - self.bytes_in_hand - self._counts.missing_bytes
-        stands_still = self.rate_bps < LEAST_BPS and not self.pace.files_per_s
-        rest = Rest(
-            active=progress.active,
-            waiting=progress.waiting,
-            left_bytes=None if run.sizes_unknown else max(0, missing),
-            rate_bps=self.rate_bps,
-            left_files=run.files - self.settled_files,
-            files_per_s=0.0 if stands_still else (progress.done + progress.whole) / progress.t_s,
-            median_bps=progress.baseline.median_bps,
-            cancels=not self._is_slowed and run.settings.get("mitigation") is not False,
-        )
-        return estimate_time_left(rest)
 
 
 def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
@@ -289,14 +287,6 @@ def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
     return None
 
 
-def by_risk(active: list[ActiveAttempt]) -> list[ActiveAttempt]:
-    """Sort the attempts: those nearest to or past their limit first.
-
-    The order is by quarters of the limit, then by age, so that rows keep their places between frames.
-    """
-    return sorted(active, key=_rank_risk)
-
-
 def pause_text(event: VolumePaused) -> str:
     """Why nothing is written to a volume, and for how long."""
     how_long = "the rest of the run" if event.pause_s is None else duration(event.pause_s)
@@ -328,13 +318,3 @@ def min_rate_text(event: MinRateWaived) -> str:
     connections = plural(event.connections, "fresh connection")
     whose = "goes" if event.path is not None else f"all files of {printable(event.host)} go"
     return f"{whose} on below {rate(event.min_rate_bps)}: {connections} were no faster"
-
-
-def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
-    """Sort the volumes: out of use first, then on trial, then the others in their order."""
-    return sorted(volumes, key=lambda volume: _TROUBLE[volume.breaker])
-
-
-def _rank_risk(attempt: ActiveAttempt) -> tuple[int, int, float, int]:
-    used = attempt.elapsed_s / attempt.expected_s if attempt.expected_s else 0.0
-    return (-_SEVERITY[attempt.state], -int(4 * used) if used >= 0.5 else 0, -attempt.elapsed_s, attempt.id)

@@ -7,32 +7,29 @@ from rich.text import Text
 from cfetch.base.events import VolumeView
 from cfetch.base.secret import printable
 from cfetch.show.format import cells, fit, rate, size
-from cfetch.show.live.rows import bar
-from cfetch.show.live.view import by_trouble
 
 # sign, word, style: as with attempts, each of the three alone is enough
+_TROUBLE = {"open": 0, "half-open": 1, "closed": 2}
 _STATES = {
     "closed": ("●", "in use", "green"),
     "half-open": ("?", "on trial", "bold yellow"),
     "open": ("×", "out of use", "bold red"),
 }
-_FREE, _RATE, _BATCHES, _STATE = 8, 10, 8, 12  # "1023 GiB", "1023 MiB/s", "12/9999", "× out of use"
+_DONE, _FREE, _RATE, _BATCHES, _STATE = 8, 8, 10, 8, 12  # "1023 GiB", "1023 MiB/s", "12/9999", "× out of use"
 
 
 class _Columns(NamedTuple):
     name: int
-    bar: int
     batches: int
 
 
 def _columns(volumes: list[VolumeView], width: int) -> _Columns:
-    """Wide terminals have longer bars, narrow ones drop the batches; names are as wide as needed."""
-    bars = 16 if width >= 110 else 8 if width >= 72 else 6
+    """Narrow terminals drop the batches; names are as wide as needed."""
     batches = _BATCHES if width >= 72 else 0
-    fixed = [bars, _FREE, _RATE, batches, _STATE]
+    fixed = [_DONE, _FREE, _RATE, batches, _STATE]
     room = max(8, width - sum(fixed) - sum(1 for column in fixed if column))
     longest = max(cells(printable(volume.name, 4096)) for volume in volumes)
-    return _Columns(min(room, max(longest, len(_title_text(volumes)))), bars, batches)
+    return _Columns(min(room, max(longest, len(_title_text(volumes)))), batches)
 
 
 def volumes_panel(volumes: list[VolumeView], width: int, lines: int) -> list[Text]:
@@ -66,7 +63,7 @@ def _draw_header(volumes: list[VolumeView], columns: _Columns) -> Text:
     title = _title_text(volumes)
     parts = [
         fit(title if len(title) <= columns.name else _in_use_text(volumes), columns.name),
-        fit("done", columns.bar),
+        "done".rjust(_DONE),
         "free".rjust(_FREE),
         "speed".rjust(_RATE),
     ]
@@ -82,10 +79,8 @@ def _draw_row(volume: VolumeView, columns: _Columns) -> Text:
     if volume.breaker == "open":  # the reason takes the place of all other columns
         text.append(f"{sign} {word}: {_reason_text(volume)}", style)
         return text
-    whole = volume.bytes_done + volume.load_bytes
-    filled, empty = bar(volume.bytes_done / whole if whole else 0.0, columns.bar)
-    text.append(filled, style)
-    text.append(empty, "dim")
+    # no bar: nobody knows before the end how much a volume will get, as fast ones get more
+    text.append(f"{size(volume.bytes_done):>{_DONE}}")
     text.append(f" {size(volume.free_bytes):>{_FREE}} {rate(volume.speed_bps):>{_RATE}} ")
     if columns.batches:
         text.append(f"{f'{volume.running}/{volume.queued}':>{columns.batches}} ")
@@ -112,3 +107,8 @@ def _cut_left(name: str, width: int) -> str:
         if cells(text[start:]) < width:
             return f"…{text[start:]}"
     return "…"
+
+
+def by_trouble(volumes: list[VolumeView]) -> list[VolumeView]:
+    """Sort the volumes: out of use first, then on trial, then the others in their order."""
+    return sorted(volumes, key=lambda volume: _TROUBLE[volume.breaker])

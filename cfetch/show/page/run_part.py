@@ -252,7 +252,7 @@ def _list_failures(report: Report, command: str) -> Table:
     hosts = sorted({host for kind in report.failures for host in kind.hosts})[:8]
     return Table(
         title="Failures",
-        note="by kind and host"
+        note="by cause and host"
         + ("; this command brings what is left, with the same list as MANIFEST" if command else ""),
         command=command,
         columns=["kind", ">files", *(f">{printable(host, 40)}" for host in hosts), "example"],

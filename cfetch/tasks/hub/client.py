@@ -21,7 +21,7 @@ from cfetch.engine.pool import Pool
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
 from cfetch.show.counts import Counts
-from cfetch.show.live.view import by_risk
+from cfetch.show.live.files_under_way import by_risk
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.merged import Sample
 from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message

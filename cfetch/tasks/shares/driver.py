@@ -196,7 +196,7 @@ class Driver:
         self._orphans = Orphans(Path(self._place.fence), self._now)
         self._view = LiveView(
             len(setup.plan),
-            run.counts.ended,
+            run.counts,
             self._account,
             self._now,
             run.emit,

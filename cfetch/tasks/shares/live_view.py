@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from cfetch.base.events import ActiveAttempt, ExecutorSlow, Listener, Progress, WidthChanged
 from cfetch.engine.hosts import RESETS
-from cfetch.show.counts import Counts
+from cfetch.show.counts import LiveCounts, add_totals
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.registry import ClusterView
 
@@ -19,7 +19,7 @@ class LiveView:
     def __init__(
         self,
         files: int,
-        counts: Counts,
+        counts: LiveCounts,
         account: Account,
         now_s: Callable[[], float],
         emit: Listener,
@@ -50,13 +50,13 @@ class LiveView:
         self._emit(self._progress(seen))
 
     def _progress(self, seen: ClusterView) -> Progress:
-        counts = self._counts
+        counts = self._counts.ended
         under_way = {attempt.id: attempt for attempt in seen.active}  # one of two copies is enough
         active = [attempt for attempt in under_way.values() if attempt.id not in self._account]
         whole, held_bytes = self._account.count_unreported(seen.brought)
         left = max(0, self._files - counts.ended)
         whole = min(left, whole)  # two copies of a task may have the same file
-        return Progress(
+        progress = Progress(
             t_s=self._now_s(),
             done=counts.done,
             skipped=counts.skipped,
@@ -74,6 +74,8 @@ class LiveView:
             executors=seen.executors,
             unshown=seen.unshown,
         )
+        learned = {a.id: a.file_size_bytes or 0 for a in active if a.is_size_learned}
+        return add_totals(progress, self._counts, learned)
 
 
 def _count_twofold_bytes(active: Iterable[ActiveAttempt]) -> int:

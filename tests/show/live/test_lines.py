@@ -17,7 +17,10 @@ from cfetch.base.events import (
     SlowdownSeen,
     WidthChanged,
 )
-from cfetch.show.live.closing import SHOWN_FAILURES, SHOWN_VOLUMES, closing_line, closing_lines
+from cfetch.base.records import Summary
+from cfetch.show.causes import group_by_cause
+from cfetch.show.live.closing import closing_line, closing_lines
+from cfetch.show.live.closing_tables import SHOWN_CAUSES, SHOWN_VOLUMES
 from cfetch.show.live.facts import MAX_LINES
 from cfetch.show.live.lines import json_lines, plain_lines, quiet_lines
 from cfetch.show.live.open import choose_mode, open_dashboard
@@ -73,9 +76,9 @@ def test_a_plain_progress_line():
     ]
     assert (
         write_events(plain_lines, *events)[1]
-        == "[   2.0s] 20 %, 2 of 10 files, 2.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
+        == "[   2.0s] 20 %, 2 of 10 files in place, 2.0 KiB of 10.0 KiB, 1.0 KiB/s, 0 active, about 8.0s left"
     )
-    assert "0 of 1 file," in write_events(plain_lines, started(1, 10), progress(2.0))[1]
+    assert "0 of 1 file in place," in write_events(plain_lines, started(1, 10), progress(2.0))[1]
     trouble = progress(2.0, failed=1, retries=2, sequential=True)
     assert write_events(plain_lines, started(10, 10), cancelled(), trouble)[-1].endswith(
         ", 1 failed, 2 retries, 1 straggler, one at a time"
@@ -102,22 +105,18 @@ def test_failures_of_one_cause_of_this_machine_are_told_once_and_counted():
     """A full disk is no news with each file; scripts get them all."""
     end = [started(9), *full(9)]
     end.append(finish_run(*end, error=LocalFault("full")))
-    output = [line for line in write_events(plain_lines, *end) if "fail" in line]
+    output = [line for line in write_events(plain_lines, *end) if "file" in line or "a/" in line]
+    output = output[1:]  # without the run's start
     assert output[0].endswith("failed: a/0: cannot write a/0: No space left on device (local)")
-    assert output[1].endswith("failed: 8 more files for the same reason as a/0")
-    assert output[2:] == [
-        "failed: 0 of 9 files in place, 900 B in 5.0s (180 B/s)",
-        "  9 files failed, 1 of them named above",
+    assert output[1:3] == [
+        "  9 files failed:",
+        "    9 files: cannot write a/0: No space left on device (local)",
     ]
+    assert output[-1] == "failed: 0 of 9 files in place, 900 B in 5.0s (180 B/s)"
     quiet = write_events(quiet_lines, *end)
     assert (len(quiet), "9 of 9 files failed" in quiet[1]) == (2, True)
     machine = [json.loads(line) for line in write_events(json_lines, *end)]
     assert [fact["event"] for fact in machine].count("failed") == 9
-    assert closing_lines(finish_run(*end[:-1]).summary)[2:5] == [
-        "  9 files failed:",
-        "    a/0: cannot write a/0: No space left on device (local)",
-        "    and 8 more",
-    ]
 
 
 def test_stragglers_have_a_limit_of_their_own():
@@ -300,15 +299,15 @@ def test_quiet_names_what_ended_the_run():
     ) == ("stopped by SIGTERM; 0 of 20 files in place")
 
 
-@pytest.mark.parametrize(
-    ("number", "words"), [(2, "2 files failed, named above"), (30, "30 files failed, 20 of them named above")]
-)
-def test_plain_lines_name_a_failure_once(number, words):
-    """The closing words only count what was told as it happened."""
+@pytest.mark.parametrize("number", [2, 30])
+def test_plain_lines_name_a_failure_once(number):
+    """The closing words only count, by cause, what was told as it happened."""
     events = [started(30), *failures(number)]
     output = write_events(plain_lines, *events, finish_run(*events))
     assert sum("a/1: HTTP 404" in line for line in output) == 1
-    assert f"  {words}" in output
+    first = output.index(f"  {number} files failed:")
+    assert output[first + 1] == f"    {number} files: HTTP 404 (refused)"
+    assert not any("such as" in line for line in output)
 
 
 def test_json_lines_are_one_object_each():
@@ -405,20 +404,73 @@ def test_closing_words_of_a_good_run():
         ),
     ]
     assert closing_lines(finish_run(*events).summary) == [
-        "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",
-        "  1 already there, 1 retry, 100 B received in vain",
+        "  1 already there, 1 retry, 100 B discarded",
         "  metrics: m.jsonl",
         "  next: cfetch report m.jsonl",
+        "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",
     ]
 
 
-def test_closing_words_of_a_bad_run():
-    """Failures are named with their reasons, up to a limit; the rest is counted."""
-    events = [started(30), *failures(30)]
-    lines = closing_lines(finish_run(*events).summary)
-    assert lines[0].startswith("failed: 0 of 30 files in place")
-    assert lines[2:4] == ["  30 files failed:", "    a/0: HTTP 404 (refused)"]
-    assert f"    and {30 - SHOWN_FAILURES} more" in lines
+def fail(number, *errors):
+    """Failures of several causes, ``number`` of each, in turn."""
+    failed = []
+    for id_ in range(number * len(errors)):
+        kind, error = errors[id_ % len(errors)]
+        text = error.format(path=f"a/{id_}", n=id_)
+        failed.append(
+            record(id_, 9, status="failed", error_kind=kind, error=text, url=f"http://h/{id_}", line=id_)
+        )
+    return finished(*failed)
+
+
+def test_failures_are_grouped_by_cause_and_the_headline_is_the_last_of_24_lines():
+    """Each has a count and one example, those of most files first; a number or a path makes no cause."""
+    gone, refused = ("refused", "HTTP 404"), ("refused", "states no length; name it with size: {n}")
+    moved = ("corrupt", "{path} has 0{n}123456789abcdef, not what the list states")
+    events = [started(30), *fail(7, gone, refused, moved), *fail(2, ("transient", "HTTP 500"))]
+    *lines, head = closing_lines(finish_run(*events).summary)
+    assert head.startswith("failed: 0 of 30 files in place")
+    assert lines[:8] == [
+        "  23 files failed:",
+        "    7 files: HTTP 404 (refused)",
+        "      such as a/0 from http://h/0",
+        "    7 files: states no length; name it with size: 1 (refused)",
+        "      such as a/1 from http://h/1, line 1",
+        "    7 files: a/2 has 02123456789abcdef, not what the list states (corrupt)",
+        "      such as a/2 from http://h/2, line 2",
+        "    2 files: HTTP 500 (transient)",
+    ]
+    assert len(lines) < 23
+
+
+def test_statuses_are_causes_of_their_own():
+    """404 and 410 differ in a number that matters."""
+    failed = [
+        Summary.Failure(id=n, path="a", kind="refused", message="no", http_status=n) for n in (404, 410)
+    ]
+    assert [cause.files for cause in group_by_cause(failed)] == [1, 1]
+
+
+def test_many_causes_fit_a_screen():
+    """The rest is counted."""
+    errors = [("refused", f"because of {'abcdefghij'[n] * 3}") for n in range(10)]
+    lines = closing_lines(finish_run(started(30), *fail(2, *errors)).summary)
+    assert f"    and {20 - 2 * SHOWN_CAUSES} more files" in lines
+    assert len(lines) < 24
+
+
+def test_a_single_file_that_is_not_there_takes_two_lines():
+    """No metrics, no advice that cannot help; the log has named it, or the first line does."""
+    events = [started(1), *fail(1, ("refused", "HTTP 404"))]
+    named, head = closing_lines(finish_run(*events).summary)
+    assert named == "a/0: HTTP 404 (refused) from http://h/0"
+    assert head == "failed: 0 of 1 file in place, nothing received in 5.0s"
+    assert closing_lines(finish_run(*events).summary, failures_named=1) == [head]
+    login = [
+        started(1),
+        *finished(record(0, 9, attempt(http_status=403, size=0), status="failed", error_kind="refused")),
+    ]
+    assert "log in" in closing_lines(finish_run(*login).summary)[1]
 
 
 @pytest.mark.parametrize(
@@ -430,8 +482,8 @@ def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
     """Nothing is in place, and nothing went wrong; a fault of the machine is headed as before."""
     events = [started(1), *finished(record(0, status="cancelled"))]
     lines = closing_lines(finish_run(*events, error=error).summary, str(error))
-    assert lines[0].startswith(f"{head}: 0 of 1 file in place")
-    assert lines[1] == f"  stopped: {error}"
+    assert lines[-1].startswith(f"{head}: 0 of 1 file in place")
+    assert lines[-2] == f"  stopped: {error}"
 
 
 @pytest.mark.parametrize(
@@ -447,7 +499,7 @@ def test_closing_words_tell_what_mitigation_was_worth(projected_s, wasted_bytes,
     slow = attempt(1, size=20, outcome="straggler", projected_s=projected_s, wasted_bytes=wasted_bytes)
     entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20, size=980))
     lines = closing_lines(finish_run(started(1), cancelled(), *finished(entry)).summary)
-    assert lines[1].startswith(f"  {words}")
+    assert lines[0].startswith(f"  {words}")
 
 
 VOLUMES = ("/data1", "/data2", "s3://bucket/x")
@@ -466,7 +518,7 @@ def test_closing_words_over_several_volumes():
         paused(volume="/data2", reason="first"),
         paused(volume="/data2", reason="disk gone\x1b"),
     ]
-    assert closing_lines(finish_run(*events).summary)[2:5] == [
+    assert closing_lines(finish_run(*events).summary)[:3] == [
         "  /data1         2 files  2.0 KiB  2 batches",
         "  /data2         0 files  0 B      0 batches  was out of use: disk gone\\x1b",
         "  s3://bucket/x  1 file   1.0 KiB  0 batches",
@@ -478,8 +530,8 @@ def test_closing_words_over_many_volumes():
     names = tuple(f"/data{i}" for i in range(SHOWN_VOLUMES + 4))
     events = [started(1, destinations=names), paused(volume=names[-1])]
     lines = closing_lines(finish_run(*events).summary)
-    assert lines[1].endswith("was out of use: disk gone")
-    assert lines[SHOWN_VOLUMES + 1] == "  and 4 more volumes"
+    assert lines[0].endswith("was out of use: disk gone")
+    assert lines[SHOWN_VOLUMES] == "  and 4 more volumes"
     assert len([line for line in lines if "/data" in line]) == SHOWN_VOLUMES
 
 
@@ -489,19 +541,19 @@ def test_closing_words_of_an_interrupted_run(number, name):
     summary = finish_run(started(3), error=Interrupted(number), metrics="m m.jsonl").summary
     lines = closing_lines(summary, f"{name}: closing what is under way; once more to leave at once")
     assert lines == [
-        "interrupted: 0 of 3 files in place, nothing received in 5.0s",
-        f"  stopped by {name}",
         "  metrics: m m.jsonl",
         "  next: run the same command again: files in place are skipped",
+        f"  stopped by {name}",
+        "interrupted: 0 of 3 files in place, nothing received in 5.0s",
     ]
 
 
 def test_closing_words_after_a_local_fault():
     """The cause, and that it must go before the same command can go on."""
     lines = closing_lines(finish_run(started(3), error=LocalFault("x")).summary, "disk full")
-    assert lines[1] == "  stopped: disk full"
+    assert lines[-2] == "  stopped: disk full"
     assert (
-        lines[-1] == "  next: once the cause is gone, run the same command again: files in place are skipped"
+        lines[-3] == "  next: once the cause is gone, run the same command again: files in place are skipped"
     )
 
 
@@ -516,14 +568,14 @@ def test_closing_words_after_a_local_fault():
 )
 def test_the_way_on_names_no_option(metrics, kind, first):
     """After failures the same command is all it takes, once what no repetition mends has been corrected."""
-    lines = closing_lines(finish_run(started(1), *failures(1, kind), metrics=metrics).summary)
-    assert lines[-1] == f"  next: {first}run the same command again: files in place are skipped"
+    lines = closing_lines(finish_run(started(2), *failures(1, kind), metrics=metrics).summary)
+    assert lines[-2] == f"  next: {first}run the same command again: files in place are skipped"
 
 
 def test_the_way_on_after_a_run_that_fetched_all_again():
     """The same command would fetch it all once more."""
-    summary = finish_run(started(1), *failures(1)).summary
-    assert "run the same command without --existing refetch:" in closing_lines(summary, refetches=True)[-1]
+    summary = finish_run(started(2), *failures(1)).summary
+    assert "run the same command without --existing refetch:" in closing_lines(summary, refetches=True)[-2]
 
 
 def test_closing_words_of_an_empty_plan():
@@ -543,3 +595,23 @@ def test_the_first_line_tells_sizes_as_far_as_they_are_known(known, unknown, wor
     """A sum of nothing is not told as 0 bytes."""
     (line,) = write_events(plain_lines, started(20, known, sizes_unknown=unknown))
     assert f" {words} to /data" in line
+
+
+def test_verbose_has_a_line_for_each_file_and_each_retry():
+    """Without a limit on their number; the usual lines stay."""
+    events = [
+        started(40),
+        retry(path="a/0", error="HTTP 500"),
+        *finished(record(0, 2048, attempt(size=2048)), record(1, 9, status="skipped")),
+        *finished(*(record(n, 9, attempt(size=9)) for n in range(2, 40))),
+    ]
+
+    def plain(stream):
+        return plain_lines(stream, verbose=True)
+
+    lines = write_events(plain, *events)
+    assert lines[1] == "[   1.0s] try 2 of a/0 in 1.0s: HTTP 500 (transient)"
+    assert lines[2] == "[   1.0s] done: a/0: 2.0 KiB in 1.0s (2.0 KiB/s) from h"
+    assert lines[3] == "[   0.0s] already there: a/1"
+    assert len(lines) == 42
+    assert len(write_events(plain_lines, *events)) == 1

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -16,12 +17,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console, Group
 
-from cfetch.base.events import Progress, RunStopping
+from cfetch.base.events import Progress, RunFinished, RunStopping
 from cfetch.show.format import cells
 from cfetch.show.live.live import MAX_WAITING, live_view
 from cfetch.show.live.paint import frame
 from cfetch.show.live.terminal import Terminal
 from cfetch.show.live.view import View
+from cfetch.show.summary import Tally
 from tests.show.live.replay import HOSTILE, stream
 from tests.show.records import (
     active,
@@ -127,9 +129,17 @@ def test_all_that_matters_is_in_the_frame():
     for event in (started(20, 9000), *finished(failed), retry(), RunStopping(t_s=8.0, reason="SIGINT"), last):
         shown.apply(event)
     words = text(shown, 120, 40)
-    for state in states:
+    for state in states[:-1]:
         assert f" {state}" in words
-    for fact in ("stopping", "2 of 20 files", "× 1 failed", "1 already there", "4 slow files", "1 retry"):
+    assert " segment" not in words  # a segment is shown as its whole file
+    for fact in (
+        "stopping",
+        "1 of 20 files in place",
+        "× 1 failed",
+        "1 already there",
+        "4 slow files",
+        "1 retry",
+    ):
         assert fact in words
     for fact in (
         "FALLBACK: one at a time",
@@ -146,7 +156,7 @@ def test_the_only_file_is_in_the_singular():
     shown = View()
     for event in (started(1, 100), progress(1.0)):
         shown.apply(event)
-    assert "0 of 1 file " in text(shown, 80, 24)
+    assert "0 of 1 file in place" in text(shown, 80, 24)
 
 
 def test_a_narrow_title_keeps_the_elapsed_time():
@@ -185,10 +195,10 @@ def test_volumes_that_do_not_fit_are_counted_and_those_in_trouble_come_first():
 
 
 def test_a_volume_in_one_row():
-    """Its share that is done, room, speed, batches under way and waiting; out of use, the reason in full."""
+    """Its bytes that are done, room, speed, batches under way and waiting; out of use, the reason in full."""
     lines = panel(volume("/d", bytes_done=300, load_bytes=100), volume("s3://b/x", free_bytes=None))
-    assert "/d                     ━━━━━━──  1.0 TiB   1000 B/s      1/2 ● in use" in lines
-    assert any(line.startswith("s3://b/x ") and line.split()[2] == "-" for line in lines)
+    assert "/d                        300 B  1.0 TiB   1000 B/s      1/2 ● in use" in lines
+    assert any(line.startswith("s3://b/x ") and line.split()[3] == "-" for line in lines)
     long = "cannot write part-00042: Input/output error"
     assert f"/d                     × out of use: {long}" in panel(
         volume("/d", breaker="open", reason=long), volume()
@@ -313,6 +323,27 @@ def test_the_view_gives_way_to_the_summary():
     assert b"60 of 60 files in place" in written[written.rindex(b"\x1b[?25h") :]
 
 
+def test_the_last_lines_break_between_words_and_end_with_the_headline(terminal):
+    """A command is not broken; the terminal's own last line is the verdict."""
+    master, stream_ = terminal
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    why = "the link was refused, and there is no way to get a fresh one; its host may ask for a login"
+    failed = [record(n, 9, status="failed", error_kind="refused", error=why) for n in range(2)]
+    tally = Tally()
+    with live_view(stream_, no_color=True) as tell:
+        for event in (started(2), *finished(*failed), progress(1.0, failed=2)):
+            tally(event)
+            tell(event)
+        tell(RunFinished(t_s=1.0, summary=tally.summary(1.0, metrics="m.jsonl")))
+    shown = read_until(master, b"0 of 2 files in place, nothing").decode()
+    lines = SEQUENCE.sub(b"", shown[shown.rindex("2 files failed") :].encode()).decode().splitlines()
+    assert lines[1:3] == [
+        "    2 files: the link was refused, and there is no way to get a fresh one; its",
+        "      host may ask for a login (refused)",
+    ]
+    assert lines[-1].startswith("failed: 0 of 2 files in place")
+
+
 def test_explanations_stay_above_the_view():
     """A line for each batch is left on the screen when the view has gone; without --explain there is none."""
     written = on_a_terminal("--volumes", "2", "--explain", width=200)
@@ -352,6 +383,28 @@ def test_a_terminal_that_goes_away_does_not_end_the_run(terminal):
         os.close(master)
         for event in stream(files=3):
             tell(event)
+
+
+def test_the_picture_is_taken_away_before_ctrl_z_and_drawn_anew_afterwards(terminal, monkeypatch):
+    """What the shell writes meanwhile neither cuts the picture nor is cut by it."""
+    master, stream_ = terminal
+    suspended = []
+
+    def suspend():
+        read_until(master, b"\x1b[?25h")  # the cursor is back, and the picture is erased
+        stream_.write("the shell was here")
+        stream_.flush()
+        suspended.append(read_until(master, b"shell was here"))
+
+    monkeypatch.setattr("cfetch.show.live.live.suspend", suspend)
+    with live_view(stream_, no_color=True) as tell:
+        tell(started(9000))
+        tell(progress(0.25))
+        signal.raise_signal(signal.SIGTSTP)
+        again = read_until(master, b"of 9,000 files")
+        assert len(suspended) == 1
+        assert b"\x1b[1A" not in again.partition(b"of 9,000 files")[0]  # nothing above it is touched
+    assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
 
 
 def test_a_terminal_that_is_gone_at_the_start_is_no_error_either(terminal):

@@ -71,3 +71,12 @@ def test_it_fits_a_small_terminal():
         words = text(shown(800, attempts=young, failures=["refused"]), 60, height)
         assert len(words.splitlines()) < height
         assert "more hosts" in words
+
+
+def test_headings_are_whole_on_a_narrow_terminal():
+    """Columns become narrower before a heading is cut."""
+    young = [active(n, host=f"host-{n}", elapsed_s=0.1) for n in range(3)]
+    for width in (40, 60, 80):
+        lines = text(shown(800, attempts=young), width).splitlines()
+        (heading,) = [line for line in lines if line.endswith("active")]
+        assert heading.split()[-3:] == ["done", "failed", "active"]

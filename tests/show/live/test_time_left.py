@@ -3,6 +3,7 @@
 import pytest
 
 from cfetch.base.events import BaselineView, SlowdownOver, SlowdownSeen
+from cfetch.show.live.prediction import predict
 from cfetch.show.live.time_left import Rest, estimate_time_left
 from cfetch.show.live.view import View
 from tests.show.records import active, progress, started
@@ -43,19 +44,19 @@ def test_nothing_is_cancelled_during_a_slowdown():
     """The view knows of it, and of a run without mitigation; afterwards the hope is back."""
     assert estimate_time_left(rest(active(1, **SLOW), cancels=False)) == (150.0, False)
     baseline = BaselineView(median_bps=500.0, finished=9, required=6)
-    last = progress(5.0, active=[active(1, **SLOW)], baseline=baseline)
+    last = progress(5.0, bytes_done=8000, active=[active(1, **SLOW)], baseline=baseline)
     seen = SlowdownSeen(t_s=4.0, active=1, reason="all are slow")
     over = SlowdownOver(t_s=4.5, lasted_s=0.5)
     for events, seconds in (([], 4.0), ([seen], 150.0), ([seen, over], 4.0)):
         view = View()
         for event in (started(9, 9000), *events, last):
             view.apply(event)
-        assert view.time_left is not None
-        assert view.time_left.seconds == seconds
+        assert (left := predict(view)) is not None
+        assert left.seconds == seconds
     view = View()
     for event in (started(9, 9000, settings={"mitigation": False}), last):
         view.apply(event)
-    assert view.time_left == (150.0, False)
+    assert predict(view) == (150.0, False)
 
 
 def test_the_slowest_file_counts_while_others_wait_too():
@@ -63,6 +64,21 @@ def test_the_slowest_file_counts_while_others_wait_too():
     crawling = active(1, **SLOW, is_spared=True)
     assert estimate_time_left(rest(FAST, crawling, waiting=3)) == (150.0, False)
     assert estimate_time_left(rest(FAST, waiting=3)) == (9.0, False)
+
+
+def test_a_large_file_may_hope_for_segments_while_others_wait():
+    """Such a run was predicted ten times too long; at its end the own rate of the file counts."""
+    crawling = active(1, **SLOW, is_spared=True)
+    hoped = estimate_time_left(rest(FAST, crawling, waiting=3, connections=16))
+    assert hoped == (9.0 + (150.0 - 9.0) / 16, True)
+    assert estimate_time_left(rest(FAST, crawling, connections=16)) == (150.0, False)
+    settings = {"policy": "adaptive", "segments": 8, "rate": None}
+    look = progress(5.0, bytes_done=3000, waiting=3, active=[active(1, **SLOW, is_spared=True)])
+    view = View()
+    for event in (started(9, 9000, settings=settings), look):
+        view.apply(event)
+    assert (left := predict(view)) is not None
+    assert 10.0 < left.seconds < 50.0  # 10 s of work, and then an eighth of the rest
 
 
 def test_what_stands_still_has_no_end():

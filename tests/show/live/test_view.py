@@ -10,7 +10,9 @@ from cfetch.base.events import (
     SlowdownSeen,
     WidthChanged,
 )
-from cfetch.show.live.view import View, by_risk
+from cfetch.show.live.files_under_way import by_risk
+from cfetch.show.live.prediction import predict
+from cfetch.show.live.view import View
 from tests.show.records import active, attempt, cancelled, finished, progress, record, retry, started
 
 
@@ -38,13 +40,13 @@ def test_entries_that_failed_are_not_waited_for():
     failed = record(0, 600, attempt(size=10), status="failed")
     shown = view(started(2, 1000), *finished(failed), progress(4.0, failed=1, done=1, bytes_done=400))
     assert shown.fraction == 1.0
-    assert shown.time_left == (0.0, False)
+    assert predict(shown) == (0.0, False)
 
 
 def test_files_that_wait_for_their_names_are_settled():
     """The first line does not say 0 % while the baseline speaks of hundreds of finished files."""
     shown = view(started(4, 0, sizes_unknown=4), progress(2.0, whole=2, waiting=2, bytes_active=9))
-    assert (shown.settled_files, shown.fraction, shown.time_left) == (2, 0.5, (2.0, True))
+    assert (shown.settled_files, shown.fraction, predict(shown)) == (2, 0.5, (2.0, True))
 
 
 def test_rate_is_that_of_the_last_seconds():
@@ -92,16 +94,16 @@ def test_eta_by_bytes():
     shown = view(
         started(9, 10_000), *(progress(float(t), bytes_done=1000 * t, waiting=3) for t in range(1, 6))
     )
-    assert shown.time_left == (5.0, False)
+    assert predict(shown) == (5.0, False)
 
 
 def test_eta_with_unknown_sizes_is_rough():
     """It goes by files so far and says so; before the first file there is none."""
     unknown = started(10, 0, sizes_unknown=10)
-    assert view(unknown, progress(4.0, done=2, waiting=3, bytes_done=5)).time_left == (16.0, True)
-    assert view(unknown, progress(4.0, waiting=3)).time_left is None
+    assert predict(view(unknown, progress(4.0, done=2, waiting=3, bytes_done=5))) == (16.0, True)
+    assert predict(view(unknown, progress(4.0, waiting=3))) is None
     still = [progress(float(t), done=2, waiting=3, bytes_done=5) for t in range(4, 60)]
-    assert view(unknown, *still).time_left is None  # the average of the past would say longer each second
+    assert predict(view(unknown, *still)) is None  # the average of the past would say longer each second
 
 
 def test_at_the_tail_the_slowest_attempt_decides():
@@ -112,18 +114,22 @@ def test_at_the_tail_the_slowest_attempt_decides():
         progress(1.0, bytes_done=8000),
         progress(5.0, bytes_done=8200, active=[fast, slow]),
     )
-    assert shown.time_left == (90.0, False)
+    assert predict(shown) == (90.0, False)
     shown.apply(progress(6.0, active=[fast, active(1, rate_bps=0.0)]))
-    assert shown.time_left is None
+    assert predict(shown) is None
 
 
 def test_a_straggler_at_the_tail_is_expected_to_start_afresh():
     """Past or near its limit it is broken off soon: the rest of the limit and a normal run are left."""
     slow = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0)
     baseline = BaselineView(median_bps=500.0, finished=9, required=6)
-    assert view(started(9, 10_000), progress(5.0, active=[slow], baseline=baseline)).time_left == (4.0, True)
+    assert predict(
+        view(started(9, 10_000), progress(5.0, bytes_done=8000, active=[slow], baseline=baseline))
+    ) == (4.0, True)
     last_try = active(1, rate_bps=1.0, elapsed_s=8.0, expected_s=10.0, is_spared=True)
-    assert view(started(9, 10_000), progress(5.0, active=[last_try], baseline=baseline)).time_left == (
+    assert predict(
+        view(started(9, 10_000), progress(5.0, bytes_done=8000, active=[last_try], baseline=baseline))
+    ) == (
         900.0,
         False,
     )
@@ -131,7 +137,7 @@ def test_a_straggler_at_the_tail_is_expected_to_start_afresh():
 
 def test_nothing_is_known_at_first():
     """Before the first progress there is no rate, no time left, nothing done."""
-    assert (View().rate_bps, View().time_left, View().fraction, View().settled_files) == (0.0, None, 0.0, 0)
+    assert (View().rate_bps, predict(View()), View().fraction, View().settled_files) == (0.0, None, 0.0, 0)
 
 
 def test_attempts_by_risk():

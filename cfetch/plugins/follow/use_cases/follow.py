@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import (
     CfetchError,
@@ -42,7 +43,6 @@ from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
 from cfetch.plugins.follow.journal import STEP, Journal, Step, locate_journal, name_feed
 from cfetch.plugins.follow.link_hosts import LinkHosts
-from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.ranges import key_of
 from cfetch.plugins.follow.reader import LAG_S, Reader, make_lag_error
 from cfetch.plugins.follow.snapshot import Snapshot

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from cfetch.app.verify import Verification
 from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.plugins.follow.backends.opening import open_feed
 from cfetch.plugins.follow.cache import RouteCache
-from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.reader import LAG_S, Reader, make_lag_error
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.snapshot import Snapshot

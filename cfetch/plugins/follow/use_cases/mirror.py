@@ -5,11 +5,11 @@ from contextlib import ExitStack, closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.manifest.entry import SafePath, UnsafePathError, safe_path
 from cfetch.plugins.follow.journal import Journal
-from cfetch.plugins.follow.path_filter import PathFilter
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.use_cases.follow_text import (
     adopted_text,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.plugins.follow.path_filter import PathFilter
+from cfetch.base.config.path_filter import PathFilter
 from tests.app.command import cfetch
 from tests.plugins.follow.follow_world import open_world
 

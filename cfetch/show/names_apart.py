@@ -1,0 +1,72 @@
+"""Shortens many paths so that they stay different, for the rows of a table. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from cfetch.base.secret import printable
+from cfetch.show.format import cells, cut, shorten
+
+
+def shorten_apart(paths: Sequence[str], width: int) -> list[str]:
+    """Each path at most ``width`` columns wide; the text in which it differs from the others is kept.
+
+    Names that are all different need no directories. Else, directories that all share are dropped first, then
+    the middle of the ending that all share.
+
+    >>> shorten_apart(["lake/m=01/part-1-c000.parquet", "lake/m=02/part-1-c000.parquet"], 18)
+    ['…/m=01/part-1-c…et', '…/m=02/part-1-c…et']
+    """
+    texts = [printable(path, 4096) for path in paths]
+    different = set(texts)
+    names = {text.rpartition("/")[2] for text in different}
+    if len(names) == len(different) and all(cells(name) <= width for name in names):
+        return [shorten(text, width) for text in texts]
+    start = _common_start(different).rfind("/") + 1
+    ending = _common_start({text[:start:-1] for text in different})[::-1]
+    while ending and ending[0].isalnum():  # a number that all files end with belongs to the part that differs
+        ending = ending[1:]
+    short = {text: _shorten_between(text, start, len(ending), width) for text in different}
+    uses = Counter(short.values())
+    short = {text: name if uses[name] == 1 else _keep_end(text, width) for text, name in short.items()}
+    uses = Counter(short.values())
+    return [short[text] if uses[short[text]] == 1 else _keep_start(text[start:], width) for text in texts]
+
+
+def _common_start(texts: Collection[str]) -> str:
+    first, last = min(texts), max(texts)
+    different = (index for index, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1])
+    return first[: next(different, min(len(first), len(last)))]
+
+
+def _shorten_between(text: str, start: int, ending: int, width: int) -> str:
+    """Shorten ``text`` outside the part between its first ``start`` and its last ``ending`` characters."""
+    if cells(text) <= width:
+        return text
+    rest = f"…/{text[start:]}" if start else text
+    if cells(rest) <= width:
+        return rest
+    kept = rest[: len(rest) - ending]
+    room = width - cells(kept) - 1
+    if not ending or room < 0:
+        return shorten(text[start:], width)
+    tail = room // 4
+    shared = rest[len(kept) :]
+    return f"{kept}{cut(shared, room - tail)}…{cut(shared[::-1], tail)[::-1]}"
+
+
+def _keep_start(differing: str, width: int) -> str:
+    """The beginning of the part that differs, where names are alike and their directories too long."""
+    tail = width // 5
+    return (
+        differing if cells(differing) <= width else f"{cut(differing, width - 1 - tail)}…{differing[-tail:]}"
+    )
+
+
+def _keep_end(path: str, width: int) -> str:
+    """The name with as many of the directories before it as fit."""
+    parts = path.split("/")
+    for first in range(1, len(parts)):
+        end = f"…/{'/'.join(parts[first:])}"
+        if cells(end) <= width:
+            return end
+    return shorten(path, width)

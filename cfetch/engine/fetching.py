@@ -15,9 +15,8 @@ from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.manifest.digests import Bytes
 from cfetch.storage.volume_values import Standing
 from cfetch.straggler.ways_to_ask import NO_CURE, Cure
-from cfetch.wire.headers import read_media_type, states_limits
+from cfetch.wire.headers import may_state_hash, read_media_type, states_limits
 from cfetch.wire.judge import PAGE_TYPES, is_vouched_for, judge
-from cfetch.wire.stated_hash import find_stated_hash
 from cfetch.wire.transport import Connecting, Response, Transport
 from cfetch.wire.verdict import Action, Asked, Verdict
 
@@ -333,7 +332,9 @@ class Fetching:
         part.total_bytes = verdict.total_bytes or part.total_bytes
         is_first = part.segment is None and not part.position
         states_hash = not asked.has_hash and asked.base is None and verdict.coding is None
-        if states_hash and (is_first or part.stated is None):
+        if states_hash and (is_first or part.stated is None) and may_state_hash(response.headers):
+            from cfetch.wire.stated_hash import find_stated_hash  # only object stores state one
+
             part.stated = find_stated_hash(response.status, response.headers)
         if self._options.max_bytes is not None:
             from cfetch.engine.odd_bodies import refuse_too_large

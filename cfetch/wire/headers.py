@@ -11,6 +11,10 @@ _NOTHING: list[str] = []
 _MEDIA_TYPE = istr("Content-Type")
 LIMITS = ("RateLimit", "X-RateLimit", "X-Rate-Limit")  # how headers about limits of requests begin
 _LIMIT_SIGNS = tuple(istr(f"{limit}{tail}") for limit in LIMITS for tail in ("", "-Remaining"))
+AMAZON_HASHES = tuple(
+    (f"x-amz-checksum-{algorithm}", algorithm) for algorithm in ("crc64nvme", "crc32c", "crc32", "sha256")
+)
+_HASH_SIGNS = tuple(map(istr, ("x-goog-hash", "x-ms-blob-type", *(name for name, _ in AMAZON_HASHES))))
 
 
 class Headers(Protocol):
@@ -26,6 +30,11 @@ class Headers(Protocol):
 def states_limits(headers: Headers) -> bool:
     """Whether a reply tells of limits of requests, which ``pauses.py`` reads. Nearly all replies do not."""
     return not headers.keys().isdisjoint(_LIMIT_SIGNS)
+
+
+def may_state_hash(headers: Headers) -> bool:
+    """Whether a reply is an object store's, whose hashes ``stated_hash.py`` reads. Nearly all are not."""
+    return not headers.keys().isdisjoint(_HASH_SIGNS)
 
 
 def read_media_type(headers: Headers) -> str:

@@ -18,24 +18,16 @@ If a reply states two different values of one hash, it is unknown which is true,
 import binascii
 from collections.abc import Iterable, Iterator
 
-from multidict import istr
-
 from cfetch.manifest.digests import needs_library
 from cfetch.manifest.entry import Digest
-from cfetch.wire.headers import Headers
+from cfetch.wire.headers import AMAZON_HASHES, Headers
 
 _LENGTHS = {"crc64nvme": 8, "crc32c": 4, "crc32": 4, "sha256": 32, "md5": 16}  # bytes; the fastest first
-_AMAZON = tuple(
-    (f"x-amz-checksum-{algorithm}", algorithm) for algorithm in ("crc64nvme", "crc32c", "crc32", "sha256")
-)
-_SIGNS = tuple(map(istr, ("x-goog-hash", "x-ms-blob-type", *(name for name, _ in _AMAZON))))
 _NOTHING: list[str] = []
 
 
 def find_stated_hash(status: int, headers: Headers) -> Digest | None:
     """The stated hash of the whole object that is the cheapest to compute; None: none can be computed."""
-    if headers.keys().isdisjoint(_SIGNS):  # fast path: nearly all replies have none
-        return None
     stated: dict[str, set[str | None]] = {}
     for algorithm, text in _list_stated(status, headers):
         stated.setdefault(algorithm, set()).add(_decode(text, _LENGTHS.get(algorithm, 0)))
@@ -55,7 +47,7 @@ def _list_stated(status: int, headers: Headers) -> Iterator[tuple[str, str]]:
         yield from (("md5", text) for text in headers.getall(name, _NOTHING))
     types = headers.getall("x-amz-checksum-type", _NOTHING)
     if status == 200 and all(kind.upper() == "FULL_OBJECT" for kind in types):
-        for name, algorithm in _AMAZON:
+        for name, algorithm in AMAZON_HASHES:
             yield from ((algorithm, text) for text in headers.getall(name, _NOTHING))
 
 

@@ -47,9 +47,9 @@ def test_x1_the_third_of_three_never_sends(judge, by_s):
 @BOTH
 @pytest.mark.parametrize("files", [1, 4])
 def test_x2_all_are_stuck_from_the_start(tmp_path, policy, files):
-    """Nothing to compare with: the stall rule ends them, and nobody is called a straggler."""
+    """Nothing to compare with: the limit of a first byte ends them, and nobody is called a straggler."""
     stuck = {str(n): [Reply(latency_s=1e6), reply()] for n in range(files)}
-    outcome = drive(tmp_path, stuck, policy=policy, concurrency=4)
+    outcome = drive(tmp_path, stuck, policy=policy, concurrency=4, first_byte_timeout=30)
     assert outcome.flagged == []
     assert {r.attempts[0].outcome for r in outcome.all_records} == {"stalled"}
     assert 30 < outcome.elapsed_s < 40

@@ -36,6 +36,11 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     clash: str = "fail"
 
     @property
+    def names_urls(self) -> bool:
+        """Whether the user says which columns of a table have the URLs."""
+        return self.url_column is not None or self.url_template is not None
+
+    @property
     def names_columns(self) -> bool:
         """Whether the user has named a column."""
         named = (self.url_column, self.url_template, self.path_column, self.size_column, self.hash_column)

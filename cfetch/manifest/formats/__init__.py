@@ -5,12 +5,12 @@ A reader is a function ``(source, document, faults) -> rows``. It yields a ``Row
 and goes on; if it cannot go on, it raises ``BrokenDocumentError``.
 
     table.py            the table of formats: for each its reader and its signs, as names
-    detection.py  json_kind.py    recognises a format, first by content, then by ending; imports no reader
+    detection.py  json_kind.py  text_kind.py   recognises a format, first by content, then by ending
     json_document.py  json_lines.py     the native format: one document, or one object a line
     csv_table.py                        tables with the native keys as columns, or with foreign ones
     url_list.py                         a URL a line
     whole_json.py                       functions that the readers of JSON documents share
-    not_lists.py  landing_pages.py      files that are no lists, and advice for each
+    not_lists.py  landing_pages.py  advice.py   files that are no lists, and advice for each
     link_text.py  json_links.py         links within other text, and within JSON that is no list, for advice
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 

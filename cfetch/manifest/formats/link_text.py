@@ -1,7 +1,7 @@
 """Finds links within a text of any kind: scripts, Markdown, YAML, mail, quoted lists."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.faults import BrokenDocumentError
@@ -51,7 +51,7 @@ def advise_links(source: Source) -> str:
     return f"; it has {links} link{'s' if links > 1 else ''} within it, which --from-format links reads"
 
 
-def has_links_within(lines: list[str]) -> bool:
+def has_links_within(lines: Sequence[str]) -> bool:
     """Whether the lines of a text hold links within other text: quotes, dashes, commands, prose."""
     linked = [line.strip() for line in lines if "://" in line]
     within = [line for line in linked if _is_within(line)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.formats.detection import URL_AND_MORE
+from cfetch.manifest.formats.text_kind import URL_AND_MORE
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 

@@ -1,0 +1,83 @@
+"""What a refusal says of a file that is no list: its kind, and what to do. Loaded for a refusal only.
+
+The message names the kind, so that the user learns more than the place of the first bad byte.
+"""
+
+from collections.abc import Iterator
+
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.table import Reader, find_reader
+from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.source import Source
+
+MESSAGES = {
+    "torrent": (
+        "it is a torrent, and cfetch speaks http only; if it has web seeds, give their URLs as a list, and "
+        "otherwise use a BitTorrent client"
+    ),
+    "zip": "it is an archive; unpack it, and give the list that is in it",
+    "xz": "it is compressed by xz; give it as xz -dc FILE | cfetch … -",
+    "bzip2": "it is compressed by bzip2; give it as bzip2 -dc FILE | cfetch … -",
+    "compressed": "it is compressed twice; undo one of the two yourself",
+    "utf-16": "it is UTF-16; save it as UTF-8, for example by iconv -f UTF-16 -t UTF-8 FILE",
+    "html": (
+        "it is an HTML page and no list: perhaps a login, an error, or the page about a file; if it is a "
+        "list of a directory or of packages, say --from-format html-index or package-index"
+    ),
+    "foreign-json": (
+        "it is JSON, and no list that cfetch knows: the key 'files' is missing, which holds the entries"
+    ),
+    "xml": "it is XML, and no list that cfetch knows",
+    "within": (
+        "its lines hold links within other text, such as quotes, YAML, Markdown or the commands of a script"
+    ),
+    "bucket-xml": (
+        "it is a bucket's own list in XML; give the bucket as s3://NAME/, or s3://NAME/PREFIX/ (public data: "
+        "AWS_SKIP_SIGNATURE=true)"
+    ),
+    "inventory-manifest": (
+        "it is the manifest of an S3 inventory; give the files under its key files, which are the list, in "
+        "one command"
+    ),
+    "text": (
+        "it is some text and no list of links; to fetch a file by its URL, say `cfetch get URL`. If its "
+        "lines are relative links, say --from-format urls"
+    ),
+    "cksum": (
+        "it is a list of checksums by cksum, a CRC that cfetch cannot verify; `cut -d' ' -f3- LIST` prints "
+        "its names, which --from-format urls reads, and sha256sum writes hashes. If it is a listing of sizes "
+        "and names, say --from-format bucket-ls"
+    ),
+    "binary": "it is some file and no list of files; to fetch a file by its URL, say `cfetch get URL`",
+    "url-and-more": (
+        "its lines are a URL, a space and more, which may be a path or belong to the URL; say which by "
+        "--from-format annex or --from-format urls"
+    ),
+}
+
+_LINKED = frozenset({"html", "xml", "text", "within"})
+"""Kinds of texts that may hold links, of which a refusal tells the number."""
+
+
+def make_refusal(name: str) -> Reader:
+    """A reader that refuses the list with the message of its kind, and with a way to read it all the same."""
+
+    def refuse(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+        # a table of patterns that only a page of a browser needs
+        from cfetch.manifest.formats.landing_pages import find_list_address
+
+        address = find_list_address(source.own_url) if name == "html" and source.own_url else None
+        way = f"; its list of files is {address}: give that" if address else ""
+        if name == "foreign-json":
+            from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
+
+            if not (way := advise_queries(source)):
+                yield from find_reader("json")(source, document, faults)
+                return
+        if name in _LINKED and not address:
+            from cfetch.manifest.formats.link_text import advise_links  # the same
+
+            way += advise_links(source)
+        raise BrokenDocumentError(0, f"{MESSAGES[name]}{way}")
+
+    return refuse

@@ -59,7 +59,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     case("download hash.txt", 2, "hash.txt:1: its third field is a hash and no path; put a first row"),
     ("download twice.txt", 2, "name files by --name-by url-path, row or hash"),
     ("download slash.txt", 2, "path: it is not given, and the url's path ends without a file name"),
-    ("download scheme.txt", 2, "a DOI names no file; give the list of files of the record"),
+    ("download scheme.txt", 2, "give it as a list by itself: cfetch download doi:10.…"),
     ("download page.txt", 2, "it is an HTML page and no list: perhaps a login"),
     ("download torrent.txt", 2, "if it has web seeds, give their URLs as a list"),
     ("download csv.csv", 2, "csv.csv:1: the column url is missing: the columns must have url"),

@@ -40,7 +40,6 @@ class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     name_by: str = "last"
     bad_rows: str = "fail"
     clash: str = "fail"
-
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 

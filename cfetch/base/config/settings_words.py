@@ -33,6 +33,7 @@ class SettingsWords(TypedDict, total=False):
     keep_columns: str | Iterable[str] | None
     name_by: str
     bad_rows: str
+    clash: str
     include: Values | None
     exclude: Values | None
     allow_empty: bool

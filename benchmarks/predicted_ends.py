@@ -15,7 +15,7 @@ from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.bench.simulation import play
 from cfetch.plugins.lab.bench.simulation.plan import SimPlan
 from cfetch.show.counts import LiveCounts
-from cfetch.show.live.prediction import predict
+from cfetch.show.live import prediction
 from cfetch.show.live.view import View
 
 MOMENTS = (0.15, 0.30, 0.50, 0.75)
@@ -54,7 +54,7 @@ def predict(scenario: Scenario) -> tuple[float, list[tuple[float, float | None]]
     def listen(event: Event) -> None:
         view.apply(event)
         if isinstance(event, Progress):
-            left = predict(view)
+            left = prediction.predict(view)
             seen.append((event.t_s, None if left is None else event.t_s + left.seconds))
 
     vars(play)["LiveCounts"] = Counting  # a run on this machine gets the totals from its frame

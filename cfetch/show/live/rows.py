@@ -18,7 +18,7 @@ _STATES = {
     "last try": ("!", "bold yellow"),
     "segment": ("┄", "green"),
 }
-_RATE, _TIME, _STATE, _SIZE = 10, 15, 11, 8  # "1023 KiB/s", "12m 39s/15m 20s", "× straggler", "1023 KiB"
+_RATE, _TIME, _STATE, _SIZE = 10, 15, 12, 8  # "1023 KiB/s", "12m 39s/15m 20s", "● 16 at once", "1023 KiB"
 _TRY, _HOST = 3, 20  # an executor's column is as wide as a host's
 
 

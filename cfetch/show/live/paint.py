@@ -11,7 +11,7 @@ from rich.text import Text
 from cfetch.base.events import ActiveAttempt, Progress, RunStarted
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import cells, count, duration, fit, plural, rate, shorten, size, sparkline
+from cfetch.show.format import cells, count, duration, fit, plural, rate, shorten, size
 from cfetch.show.live.executors import executors_line, executors_panel
 from cfetch.show.live.files_under_way import by_risk, fold_segments
 from cfetch.show.live.host_rows import hosts_panel, pace_panel
@@ -20,6 +20,7 @@ from cfetch.show.live.prediction import percent_text, predict, total_text
 from cfetch.show.live.rows import bar, header, rows
 from cfetch.show.live.view import Note, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
+from cfetch.show.table_text import sparkline
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cfetch.base.events import ActiveAttempt
 from cfetch.show.format import cells, duration, fit, rate, shorten, size
-from cfetch.show.names_apart import shorten_apart
+from cfetch.show.table_text import shorten_apart
 
 # sign, style: readable without colour, and without knowing the signs, since the word is beside them
 _STATES = {

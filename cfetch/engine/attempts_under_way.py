@@ -28,31 +28,24 @@ class Flight(NamedTuple):
     transfer: Transfer
 
 
-class StatedSizes:
-    """Sizes that replies have stated of entries that have not ended, where the manifest states none."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[int, int] = {}
+class StatedSizes(dict[int, int]):
+    """By entry id, sizes that replies have stated of what has not ended, where the manifest states none."""
 
     def note(self, attempt: Attempt) -> None:
         """Note the size, if the attempt's reply has stated it and the manifest has not."""
         entry = attempt.assignment.entry
         if entry.size_bytes is None and attempt.size_bytes is not None:
-            self._sizes[entry.id] = attempt.size_bytes
-
-    def find(self, entry_id: int) -> int | None:
-        """The size, if a reply has stated it."""
-        return self._sizes.get(entry_id)
+            self[entry.id] = attempt.size_bytes
 
     def forget(self, entry_id: int) -> None:
         """Note that the entry has ended: its record has the size."""
-        self._sizes.pop(entry_id, None)
+        self.pop(entry_id, None)
 
     def with_those_of(self, attempts: Iterable[Attempt]) -> Mapping[int, int]:
         """All sizes, those that attempts under way have learned included."""
         for attempt in attempts:
             self.note(attempt)
-        return self._sizes
+        return self
 
 
 class Flights:
@@ -257,7 +250,7 @@ class Flights:
         entry = transfer.entry
         if entry.size_bytes is not None or entry.digest is not None:
             return False
-        stated = self.sizes.find(entry.id)
+        stated = self.sizes.get(entry.id)
         if stated is not None:
             return held_bytes == stated
         return bool(transfer.attempts) and transfer.attempts[-1].outcome == "done"

@@ -15,7 +15,7 @@ from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.bench.simulation import play
 from cfetch.plugins.lab.bench.simulation.plan import SimPlan
 from cfetch.show.counts import LiveCounts
-from cfetch.show.live import prediction
+from cfetch.show.live.prediction import predict
 from cfetch.show.live.view import View
 
 MOMENTS = (0.15, 0.30, 0.50, 0.75)
@@ -34,7 +34,7 @@ def make_scenarios() -> Iterator[Scenario]:
             )
 
 
-def predict(scenario: Scenario) -> tuple[float, list[tuple[float, float | None]]]:
+def play_out(scenario: Scenario) -> tuple[float, list[tuple[float, float | None]]]:
     """The true time of a run, and by time the predicted one."""
     view = View()
     seen: list[tuple[float, float | None]] = []
@@ -54,7 +54,7 @@ def predict(scenario: Scenario) -> tuple[float, list[tuple[float, float | None]]
     def listen(event: Event) -> None:
         view.apply(event)
         if isinstance(event, Progress):
-            left = prediction.predict(view)
+            left = predict(view)
             seen.append((event.t_s, None if left is None else event.t_s + left.seconds))
 
     vars(play)["LiveCounts"] = Counting  # a run on this machine gets the totals from its frame
@@ -71,7 +71,7 @@ def main() -> None:
     good = shown = 0
     print(f"{'run':<44}{'true':>8}{'first':>14}" + "".join(f"{moment:>8.0%}" for moment in MOMENTS))
     for scenario in make_scenarios():
-        true_s, seen = predict(scenario)
+        true_s, seen = play_out(scenario)
         row: list[float | None] = []
         first = next(((t_s, end_s) for t_s, end_s in seen if end_s is not None), None)
         for moment in MOMENTS:

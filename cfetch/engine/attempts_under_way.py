@@ -28,27 +28,24 @@ class Flight(NamedTuple):
     transfer: Transfer
 
 
-class StatedSizes:
-    """Sizes that replies have stated of entries that have not ended, where the manifest states none."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[int, int] = {}
+class StatedSizes(dict[int, int]):
+    """By entry id, sizes that replies have stated of what has not ended, where the manifest states none."""
 
     def note(self, attempt: Attempt) -> None:
         """Note the size, if the attempt's reply has stated it and the manifest has not."""
         entry = attempt.assignment.entry
         if entry.size_bytes is None and attempt.size_bytes is not None:
-            self._sizes[entry.id] = attempt.size_bytes
+            self[entry.id] = attempt.size_bytes
 
     def forget(self, entry_id: int) -> None:
         """Note that the entry has ended: its record has the size."""
-        self._sizes.pop(entry_id, None)
+        self.pop(entry_id, None)
 
     def with_those_of(self, attempts: Iterable[Attempt]) -> Mapping[int, int]:
         """All sizes, those that attempts under way have learned included."""
         for attempt in attempts:
             self.note(attempt)
-        return self._sizes
+        return self
 
 
 class Flights:
@@ -243,7 +240,20 @@ class Flights:
 
     def count_whole(self) -> int:
         """Count the entries that have come whole and are verified; only their names are missing."""
-        return sum(transfer.verified != "none" for transfer, _ in self._resting.values())
+        return sum(
+            transfer.verified != "none" or self._has_ended(transfer, held_bytes)
+            for transfer, held_bytes in self._resting.values()
+        )
+
+    def _has_ended(self, transfer: Transfer, held_bytes: int) -> bool:
+        """Whether an entry that the manifest gives nothing to verify has come to its end."""
+        entry = transfer.entry
+        if entry.size_bytes is not None or entry.digest is not None:
+            return False
+        stated = self.sizes.get(entry.id)
+        if stated is not None:
+            return held_bytes == stated
+        return bool(transfer.attempts) and transfer.attempts[-1].outcome == "done"
 
     def bytes_resting(self) -> int:
         """Bytes held of entries that have no attempt: they wait for the next one, or to be published."""

@@ -7,7 +7,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -284,16 +284,9 @@ def destinations(help_: str, why: str = "") -> Kind:
     return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
 
 
-def patterns(help_: str, why: str = "") -> Kind:
-    """Patterns of paths. In one text, such as an environment variable, each is on its own line."""
-    return Kind(
-        metavar="GLOB",
-        read=lambda raw: tuple(raw.splitlines()),
-        show="\n".join,
-        item=_check_pattern,
-        help=help_,
-        why=why,
-    )
+def patterns(help_: str) -> Kind:
+    """Patterns of paths; in one text each is on its own line, as headers are."""
+    return replace(headers(help_), metavar="GLOB", item=_check_pattern, secret=False)
 
 
 def _check_pattern(text: str) -> None:

@@ -35,8 +35,43 @@ Manifests = Annotated[
 ]
 
 
+PANEL = "Standard output (--to -)"
+Ordered = Annotated[
+    bool, typer.Option("--ordered", help="The files in the manifest's order.", rich_help_panel=PANEL)
+]
+Joined = Annotated[
+    bool,
+    typer.Option(
+        "--joined",
+        help="Their bytes one after the other, in order; else a tar archive.",
+        rich_help_panel=PANEL,
+    ),
+]
+Unpacked = Annotated[
+    bool, typer.Option("--unpacked", help="Unpack LZ4 frames, zstd and gzip.", rich_help_panel=PANEL)
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="The most that is held of files under way and of files that wait (default: 256M).",
+        metavar="SIZE",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
+
+
 @with_settings
-def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resolved) -> None:
+def download(
+    *,
+    ctx: typer.Context,
+    manifests: Manifests = None,
+    ordered: Ordered = False,
+    joined: Joined = False,
+    unpacked: Unpacked = False,
+    memory: Memory = None,
+    resolved: Resolved,
+) -> None:
     """Download every file of a manifest: whole, verified, without stragglers.
 
     A manifest is JSON, JSON Lines, CSV, a list of URLs, or a SQL statement's reply with external links.
@@ -48,9 +83,21 @@ def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resol
       cfetch download urls.txt --to data/ --concurrency 32 --limit-rate 50M
 
       curl -s https://example.org/list.csv | cfetch download - --to data/ --json
+
+      cfetch download manifest.json --to - --ordered | tar -x
     """
     if not manifests:
         ctx.fail("Missing argument 'MANIFEST'.")
+    if "-" in resolved.settings.to:
+        from cfetch.cli.to_stdout import stream_out  # most downloads go to a directory
+
+        is_ordered = ordered or joined  # joined bytes have no other sense
+        stream_out(
+            manifests, resolved, ordered=is_ordered, joined=joined, unpacked=unpacked, memory=memory or "256M"
+        )
+        return
+    if ordered or joined or unpacked or memory:
+        ctx.fail("--ordered, --joined, --unpacked and --memory are for standard output: add --to -")
     with open_prepared(manifests, resolved.settings) as prepared:
         bring(prepared, resolved)
 

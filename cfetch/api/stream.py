@@ -7,10 +7,9 @@ iteration ends, by an error or a ``break`` too, its run has ended before, and no
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,7 +99,7 @@ class Stream:
         reading = self._begin(unpacked=self._unpacked)
         try:
             while (handed := reading.outbox.wait_and_take()) is not None:
-                index, items = handed.index, reading.open(handed)
+                index, items = handed.key, reading.open(handed)
                 del handed
                 while items:
                     yield items.pop()  # from here on only the caller has the bytes
@@ -129,7 +128,7 @@ class Stream:
                         break
                     await changed.wait()
                     continue
-                index = handed.index
+                index = handed.key
                 if self._unpacked:
                     items = await asyncio.to_thread(reading.open, handed)
                 else:
@@ -245,9 +244,7 @@ class _Reading:
 
 
 @contextmanager
-def _prepare(
-    source: Source | Mapping[str, object], settings: Settings, stop: Stop
-) -> Iterator[Prepared]:
+def _prepare(source: Source | Mapping[str, object], settings: Settings, stop: Stop) -> Iterator[Prepared]:
     with open_plan_place(settings) as placed:
         if isinstance(source, Mapping) and "statement_id" in source:
             place = Path(placed.to[0], STATEMENT)

@@ -61,9 +61,7 @@ def check_for_stream(plan: EnginePlan, settings: Settings, most_bytes: int) -> P
     return frozen
 
 
-def make_stream_engine(
-    plan: Plan, context: RunContext, outbox: Outbox, most_bytes: int
-) -> StreamEngine:
+def make_stream_engine(plan: Plan, context: RunContext, outbox: Outbox, most_bytes: int) -> StreamEngine:
     """Make the engine that brings ``plan`` into ``outbox``."""
     settings, renewal, clock = context.settings, context.renewal, context.clock
     limit = most_bytes if settings.max_file_size is None else min(most_bytes, settings.max_file_size)

@@ -35,43 +35,8 @@ Manifests = Annotated[
 ]
 
 
-PANEL = "Standard output (--to -)"
-Ordered = Annotated[
-    bool, typer.Option("--ordered", help="The files in the manifest's order.", rich_help_panel=PANEL)
-]
-Joined = Annotated[
-    bool,
-    typer.Option(
-        "--joined",
-        help="Their bytes one after the other, in order; else a tar archive.",
-        rich_help_panel=PANEL,
-    ),
-]
-Unpacked = Annotated[
-    bool, typer.Option("--unpacked", help="Unpack LZ4 frames, zstd and gzip.", rich_help_panel=PANEL)
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        help="The most that is held of files under way and of files that wait (default: 256M).",
-        metavar="SIZE",
-        show_default=False,
-        rich_help_panel=PANEL,
-    ),
-]
-
-
 @with_settings
-def download(
-    *,
-    ctx: typer.Context,
-    manifests: Manifests = None,
-    ordered: Ordered = False,
-    joined: Joined = False,
-    unpacked: Unpacked = False,
-    memory: Memory = None,
-    resolved: Resolved,
-) -> None:
+def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resolved) -> None:
     """Download every file of a manifest: whole, verified, without stragglers.
 
     A manifest is JSON, JSON Lines, CSV, a list of URLs, or a SQL statement's reply with external links.
@@ -91,13 +56,8 @@ def download(
     if "-" in resolved.settings.to:
         from cfetch.cli.to_stdout import stream_out  # most downloads go to a directory
 
-        is_ordered = ordered or joined  # joined bytes have no other sense
-        stream_out(
-            manifests, resolved, ordered=is_ordered, joined=joined, unpacked=unpacked, memory=memory or "256M"
-        )
+        stream_out(manifests, resolved, run=run, preview=preview)
         return
-    if ordered or joined or unpacked or memory:
-        ctx.fail("--ordered, --joined, --unpacked and --memory are for standard output: add --to -")
     with open_prepared(manifests, resolved.settings) as prepared:
         bring(prepared, resolved)
 

@@ -8,18 +8,17 @@ import io
 import os
 import sys
 import tarfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO
 
 from cfetch.app.download import prepare
 from cfetch.app.stream import open_plan_place
 from cfetch.base.config.layers import Resolved
-from cfetch.base.config.units import parse_size
 from cfetch.base.errors import CfetchError, ConfigError, UsageError
 from cfetch.base.events import RunFinished, RunStopping
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.base.threads import start_thread
-from cfetch.cli.download import preview, run
 from cfetch.cli.output import end_with
 from cfetch.cli.streams import ReaderGone
 from cfetch.manifest.unpacking import check_libraries, unpack
@@ -28,6 +27,7 @@ from cfetch.show.live.open import reading_lines
 
 if TYPE_CHECKING:
     from cfetch.app.prepared import Prepared
+    from cfetch.base.config.settings import Settings
     from cfetch.base.events import Event, Listener
     from cfetch.base.records import Summary
 
@@ -35,9 +35,15 @@ MEMBER_MODE = 0o644
 
 
 def stream_out(
-    manifests: list[str], resolved: Resolved, *, ordered: bool, joined: bool, unpacked: bool, memory: str
+    manifests: list[str],
+    resolved: Resolved,
+    *,
+    run: "Callable[[Prepared, Resolved, Callable[[Listener], Summary]], Summary | None]",
+    preview: "Callable[[Prepared, Settings], None]",
 ) -> None:
     """Write the files of the manifests to stdout, and exit with the summary's code.
+
+    ``run`` and ``preview`` are those of the verb.
 
     Raises:
         UsageError: stdout is a terminal or is wanted for the summary, or the memory is too small.
@@ -49,13 +55,10 @@ def stream_out(
         raise ConfigError("--json prints the summary on standard output, which --to - needs for the files")
     if sys.stdout.isatty():
         raise UsageError("standard output is a terminal; send it to a program or a file: | tar -x, > all.tar")
+    joined, unpacked = settings.joined, settings.unpacked
     if unpacked:
         check_libraries()
-    try:
-        memory_bytes = parse_size(memory)
-    except ValueError as error:
-        raise ConfigError(f"--memory is {memory!r} but {error}") from None
-    most_bytes = memory_bytes // 2 if unpacked else memory_bytes
+    most_bytes = settings.memory // 2 if unpacked else settings.memory
     manifest, *more = manifests
     shown = str(SecretUrl(manifest)) if "://" in manifest else manifest
     with ExitStack() as stack:
@@ -73,9 +76,10 @@ def stream_out(
         if settings.dry_run:
             preview(prepared, settings)
             return
-        # in order nothing may lack between two files; a tar names each of them
         pack = _Joined(sys.stdout.buffer) if joined else _Tar(sys.stdout.buffer)
-        writing = _Writing(pack, ordered=ordered, most_unpacked=most_bytes if unpacked else None)
+        # joined bytes have no other order than the manifest's
+        is_ordered = settings.ordered or joined
+        writing = _Writing(pack, ordered=is_ordered, most_unpacked=most_bytes if unpacked else None)
 
         def bring(listener: "Listener") -> "Summary":
             return writing.bring(prepared, most_bytes, listener)
@@ -92,7 +96,7 @@ class _Tar:
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
-        self._tar = tarfile.open(mode="w|", fileobj=out, format=tarfile.PAX_FORMAT)
+        self._tar = tarfile.open(mode="w|", fileobj=out, format=tarfile.PAX_FORMAT)  # noqa: SIM115 - until ``end``
 
     def add(self, path: str, data: bytes) -> None:
         """Add a file. Its time is 0, so that equal files make equal archives."""
@@ -152,7 +156,7 @@ class _Writing:
     def _write_all(self) -> None:
         try:
             while (handed := self._outbox.wait_and_take()) is not None and self._write(handed):
-                self._outbox.give_away(handed.index)
+                self._outbox.give_away(handed.key)
             if handed is None:
                 self._pack.end()
         except BaseException as error:  # noqa: BLE001 - the main thread raises it

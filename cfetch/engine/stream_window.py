@@ -5,7 +5,7 @@ bytes are given away. If memory were taken in the order in which entries happen 
 take all of it while the reader waits for an earlier one, for ever. As it is, every entry before an admitted
 one is admitted too, so that the one for which the reader waits can always be brought.
 
-An entry of unknown size counts with a guess until its bytes are more than that.
+An entry of unknown size counts with a guess until a reply states its size: as the largest that was stated.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Window:
     def __init__(self, sizes: Sequence[int], limit_bytes: int) -> None:
         """``sizes``: bytes by entry; -1 is unknown."""
         self._sizes = sizes
-        self._guess_bytes = max(1, limit_bytes // FIRST_GUESS)
+        self._largest_bytes = 0  # of the sizes that replies have stated
         self._charges: dict[int, int] = {}  # of the entries admitted and not given away, in order
         self._end = 0  # the first entry that is not admitted
         self.limit_bytes = limit_bytes
@@ -35,13 +35,21 @@ class Window:
         """Whether the entry may be begun."""
         return index < self._end
 
-    def note_size(self, index: int, size_bytes: int) -> None:
-        """Note that an entry has, or will have, more bytes than it counts with."""
-        charge = self._charges.get(index)
-        if charge is not None and size_bytes > charge:
-            self._charges[index] = size_bytes
-            self._guess_bytes = max(self._guess_bytes, size_bytes)
-            self._hold(size_bytes - charge)
+    def note_size(self, index: int, size_bytes: int) -> bool:
+        """Note the size that an entry turns out to have. Returns whether others may begin now."""
+        charge, end = self._charges.get(index), self._end
+        self._largest_bytes = max(self._largest_bytes, size_bytes)
+        if charge is None or charge == size_bytes:
+            return False
+        self._charges[index] = size_bytes
+        self._hold(size_bytes - charge)
+        self._admit_more()
+        return self._end > end
+
+    def note_bytes(self, index: int, size_bytes: int) -> None:
+        """Note that so many bytes of an entry have come."""
+        if size_bytes > self._charges.get(index, size_bytes):
+            self.note_size(index, size_bytes)
 
     def must_wait(self, index: int) -> bool:
         """Whether the entry's further bytes have to wait until earlier entries are given away."""
@@ -63,6 +71,10 @@ class Window:
         """Give back what ``lend`` has lent."""
         self.held_bytes -= size_bytes
         self._admit_more()
+
+    @property
+    def _guess_bytes(self) -> int:
+        return self._largest_bytes or max(1, self.limit_bytes // FIRST_GUESS)
 
     @property
     def _first(self) -> int:

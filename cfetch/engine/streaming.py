@@ -48,6 +48,7 @@ class Streaming(Single):
         self._window = window
         self._idle = idle
         self._lose = lose
+        volume.tell_room = self._begin_more
 
     def opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:  # noqa: ARG002 - the port's
         """Now, or ``NEVER`` until the reader has taken earlier entries; what was begun may always go on."""
@@ -68,5 +69,8 @@ class Streaming(Single):
         """Note that the reader has let go of an entry, so that others may begin."""
         self._window.give_away(index)
         self._memory.note_change()
+        self._begin_more()
+
+    def _begin_more(self) -> None:
         self.schedule.reopen_shut()
         self._idle.wake_one()

@@ -15,7 +15,7 @@ from cfetch.manifest.digests import missing_library
 _GZIP, _LZ4, _ZSTD = b"\x1f\x8b", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"
 
 
-def find_packing(data: bytes) -> str | None:
+def _find_packing(data: bytes) -> str | None:
     """The name of the packing of bytes: lz4, zstd or gzip; None: they are not packed."""
     names = {_LZ4: "lz4", _ZSTD: "zstd", data[:2]: "gzip" if data.startswith(_GZIP) else None}
     return names.get(data[:4]) or names[data[:2]]
@@ -35,7 +35,7 @@ def unpack(data: bytes, most_bytes: int) -> bytes:
         Refused: they unpack to more than ``most_bytes``.
         UsageError: the library is not installed.
     """
-    packing = find_packing(data)
+    packing = _find_packing(data)
     if packing is None:
         return data
     if packing == "lz4":
@@ -53,17 +53,17 @@ def _unpack(data: bytes, most_bytes: int, make: Callable[[], Any], error: type[E
     left_bytes = most_bytes
     try:
         while data:
-            one = make()
-            frames.append(one.decompress(data, max_length=left_bytes + 1))
+            unpacker = make()
+            frames.append(unpacker.decompress(data, max_length=left_bytes + 1))
             left_bytes -= len(frames[-1])
             if left_bytes < 0:
                 raise Refused(
                     f"it unpacks to more than the {size_text(most_bytes)} that half of the memory is; "
                     "give more memory"
                 )
-            if not one.eof:
+            if not unpacker.eof:
                 raise Corrupt("the packed bytes end too early")
-            data = one.unused_data
+            data = unpacker.unused_data
     except error as broken:
         raise Corrupt(f"the packed bytes are damaged ({type(broken).__name__})") from None
     return frames[0] if len(frames) == 1 else b"".join(frames)

@@ -17,6 +17,7 @@
     frame.py            the steps around every engine, and the port that an engine implements
     listeners.py        the listeners of other packages that the user names
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
+    stream_run.py       the same, whose files a reader in another thread takes from memory
     threads.py          tests before a run that the system permits its threads
     collector.py        makes Python's garbage collector run seldom during a run
     signals.py          the first signal ends a run in good order, the second ends the process

@@ -7,10 +7,16 @@ is an order to the engine, which may then begin further entries.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
+from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.entry_records import Ledger
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.stream_window import Window
 from cfetch.engine.streaming import Streaming
 from cfetch.manifest.entry import Entry
@@ -23,13 +29,17 @@ from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Transport
 
+if TYPE_CHECKING:
+    from cfetch.manifest.entries import Entries
+    from cfetch.storage.volume import Volume
+
 MEMORY = "memory"  # the name of the volume, in metrics
 
 
 class Handed(NamedTuple):
     """An entry's end: the function that takes its bytes, once, or the error why it cannot be had."""
 
-    index: int
+    key: int
     entry: Entry
     take: Take = bytes
     error: CfetchError | None = None
@@ -55,7 +65,7 @@ class Outbox:
     def put(self, handed: Handed) -> None:
         """Put an entry's end into it."""
         with self._changed:
-            self._waiting[handed.index] = handed
+            self._waiting[handed.key] = handed
             self._changed.notify()
         self.on_change()
 
@@ -138,8 +148,21 @@ class StreamEngine(LocalEngine):
 
         return [MemoryVolume(MEMORY, self._window, deliver, most_bytes=self._window.limit_bytes)]
 
-    def _make_streaming(self, *parts: Any, backwards: bool) -> Streaming:  # noqa: ANN401, ARG002 - as make_commitment
-        entries, placing, [volume], ledger, switch, idle, _, outside = parts
+    def _make_streaming(
+        self,
+        entries: "Entries",
+        placing: PlacementOptions,
+        volumes: "Sequence[Volume]",
+        ledger: Ledger,
+        switch: StopSwitch,
+        idle: IdleWorkers,
+        flights: Flights,  # noqa: ARG002 - as make_commitment
+        outside: Surroundings,
+        *,
+        backwards: bool,  # noqa: ARG002 - as make_commitment
+    ) -> Streaming:
+        [volume] = volumes
+        assert isinstance(volume, MemoryVolume)
         self._streaming = Streaming(
             entries,
             volume,

@@ -40,8 +40,11 @@ Take = Callable[[], bytes]
 class Room(Protocol):
     """Counts the bytes that are held; ``engine.stream_window.Window`` implements it."""
 
-    def note_size(self, index: int, size_bytes: int) -> None:
-        """Note that an entry has more bytes than it counts with."""
+    def note_size(self, index: int, size_bytes: int) -> bool:
+        """Note the size that an entry turns out to have. Returns whether others may begin now."""
+
+    def note_bytes(self, index: int, size_bytes: int) -> None:
+        """Note that so many bytes of an entry have come."""
 
     def must_wait(self, index: int) -> bool:
         """Whether the entry's further bytes have to wait."""
@@ -102,19 +105,21 @@ class MemoryPart:
         if self._hash.running is not None:
             self._hash.running.update(data)
         self.position += len(data)
-        if self.position > (self.entry.size_bytes or 0):
-            self._volume.room.note_size(self.index, self.position)
+        if self.entry.size_bytes is None:
+            self._volume.room.note_bytes(self.index, self.position)
 
     def _begin(self) -> None:
         """Begin the hash, and take the memory of a file of known size at once: growing would copy it."""
         if self.stated is not None:
             self._hash.begin(self.stated)
         size_bytes = self.entry.size_bytes or self.total_bytes
-        if size_bytes and not self._lent_bytes:
-            self._volume.room.note_size(self.index, size_bytes)
-        if self.entry.size_bytes and MAPPED_FROM_BYTES <= self.entry.size_bytes < MAPPED_TO_BYTES:
-            self._buffer = mmap.mmap(-1, self.entry.size_bytes)
-        elif size_bytes and size_bytes <= self._volume.most_bytes:  # a server may claim any size
+        if not size_bytes or size_bytes > self._volume.most_bytes:  # a server may claim any size
+            return
+        if self.entry.size_bytes is None and self._volume.room.note_size(self.index, size_bytes):
+            self._volume.tell_room()
+        if MAPPED_FROM_BYTES <= size_bytes < MAPPED_TO_BYTES:
+            self._buffer = mmap.mmap(-1, size_bytes)
+        else:
             self._buffer.seek(size_bytes - 1)
             self._buffer.write(b"\0")
 
@@ -303,6 +308,7 @@ class MemoryVolume:
         self.room = room
         self.most_bytes = most_bytes
         self._deliver = deliver
+        self.tell_room: Callable[[], None] = lambda: None  # called when further entries may begin
         self._change = asyncio.Event()
         self._is_draining = asyncio.Event()
 

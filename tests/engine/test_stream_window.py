@@ -32,13 +32,24 @@ def test_a_second_copy_takes_only_memory_that_is_free():
     assert window.admits(2)
 
 
+def test_a_size_that_is_stated_late_admits_more():
+    """Later entries of unknown size count as the largest that was stated, and no longer with a guess."""
+    window = Window([-1] * 100, LIMIT)
+    assert len(admitted(window, 100)) == 16
+    assert window.note_size(0, 10)
+    assert len(admitted(window, 100)) == 22
+    for index in range(22):
+        window.note_size(index, 10)
+    assert len(admitted(window, 100)) == 100
+
+
 def test_entries_of_unknown_size_wait_when_they_hold_too_much_together():
     """All but the first, for which the reader waits; and later ones count with the largest seen."""
     window = Window([-1] * 100, LIMIT)
     begun = admitted(window, 100)
     assert len(begun) == 16
     for index in begun:
-        window.note_size(index, 100)
+        window.note_bytes(index, 100)
     assert [window.must_wait(index) for index in begun] == [False] + [True] * 15
     for index in begun[:7]:
         window.give_away(index)

@@ -46,6 +46,15 @@ class World:
         """Nothing is kept."""
 
 
+class MemoryWorld(World):
+    """Files that their reader has taken."""
+
+    taken: dict[str, bytes]
+
+    def content(self, path):
+        return self.taken.get(path)
+
+
 class DirectoryWorld(World):
     """Real files; between two runs it does what the timeline does with parts."""
 
@@ -123,13 +132,13 @@ class TestMemoryVolume(VolumeContract):
 
     @pytest.fixture
     async def world(self):
-        world = World()
+        world = MemoryWorld()
         taken: dict[str, bytes] = {}
         room = Window([len(OTHER)] * 3, 10 * len(OTHER))
         volume = MemoryVolume(
             "memory", room, lambda _, entry, take: taken.update({entry.path: take()}), most_bytes=1 << 20
         )
-        world.content = taken.get
+        world.taken = taken
         await world.begin(volume)
         yield world
         await world.end()

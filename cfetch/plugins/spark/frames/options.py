@@ -32,6 +32,7 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
     "bad_rows",  # no message would report the skipped rows
     "cookies",  # it names a file of one machine
     "keep_columns",  # the columns would go to a file of metrics
+    *("ordered", "joined", "unpacked", "memory"),  # of standard output
 }
 
 

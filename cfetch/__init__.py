@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cfetch.api.entry import Entry
     from cfetch.api.notebook import NotebookBar
     from cfetch.api.recorded import read_metrics, read_settings
+    from cfetch.api.stream import Item, Stream, stream
     from cfetch.base.config.settings import Settings
     from cfetch.base.errors import (
         CfetchError,
@@ -45,6 +46,7 @@ __all__ = [
     "FileRecord",
     "Held",
     "Incomplete",
+    "Item",
     "LocalFault",
     "ManifestError",
     "NotebookBar",
@@ -53,6 +55,7 @@ __all__ = [
     "RunStarted",
     "Settings",
     "StragglerCancelled",
+    "Stream",
     "Summary",
     "UsageError",
     "__version__",
@@ -63,6 +66,7 @@ __all__ = [
     "read_manifest",
     "read_metrics",
     "read_settings",
+    "stream",
 ]
 
 _HOMES = {
@@ -71,6 +75,7 @@ _HOMES = {
     "api.notebook": ("NotebookBar",),
     "api.recorded": ("read_metrics", "read_settings"),
     "api.readable_settings": ("Settings",),
+    "api.stream": ("Item", "Stream", "stream"),
     "base.errors": (
         "CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "ManifestError", "UsageError",
     ),

@@ -1,6 +1,7 @@
 """cfetch as a library: ``import cfetch`` offers the names of this room, and imports none before it is used.
 
     downloads.py    download and get, and their twins for asyncio: prepare -> run -> summary, as the verbs do
+    stream.py       files as bytes in memory, in order, with ``for`` and ``async for``
     own_thread.py   a job in a thread of its own, which Ctrl-C or a cancellation ends in good order
     entry.py        ``Entry``: one file to download, with the keys of a manifest's entry
     sources.py      a manifest, entries or a data frame -> a plan; and the entries of a manifest

@@ -47,7 +47,7 @@ def run_apart(job: Callable[[Stop], T]) -> T:
     A second Ctrl-C does not wait for its end.
     """
     stop = Stop()
-    future = _start(job, stop)
+    future = start_apart(job, stop)
     try:
         wait([future])
     except BaseException:
@@ -63,7 +63,7 @@ async def await_apart(job: Callable[[Stop], T]) -> T:
     A second one does not wait for its end.
     """
     stop = Stop()
-    future = asyncio.wrap_future(_start(job, stop))
+    future = asyncio.wrap_future(start_apart(job, stop))
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
@@ -73,7 +73,7 @@ async def await_apart(job: Callable[[Stop], T]) -> T:
         raise
 
 
-def _start(job: Callable[[Stop], T], stop: Stop) -> Future[T]:
+def start_apart(job: Callable[[Stop], T], stop: Stop) -> Future[T]:
     """Start the job with the caller's context variables, so that spans belong together."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()

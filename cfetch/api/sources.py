@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, BinaryIO, Protocol, TypeAlias, cast
+from typing import Any, BinaryIO, Protocol, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -41,11 +41,22 @@ Source: TypeAlias = (
 """A manifest (path, URL, prefix), a data frame, URLs with their names, or entries, rows or URLs."""
 
 
+class _How(TypedDict):
+    """The keywords that both ways of preparing share."""
+
+    env: Mapping[str, str]
+    progress: Callable[[int], None]
+    needs_room: bool
+
+
 @contextmanager
-def prepare_source(source: Source, settings: Settings, progress: Callable[[int], None]) -> Iterator[Prepared]:
+def prepare_source(
+    source: Source, settings: Settings, progress: Callable[[int], None], *, needs_room: bool = True
+) -> Iterator[Prepared]:
     """Prepare a plan of ``source``. Raises UsageError, LocalFault as ``app.download.prepare``."""
+    how: _How = {"env": os.environ, "progress": progress, "needs_room": needs_room}
     if isinstance(source, str | os.PathLike):
-        with prepare(os.fspath(source), settings, env=os.environ, progress=progress) as prepared:
+        with prepare(os.fspath(source), settings, **how) as prepared:
             yield prepared
         return
     if isinstance(source, Mapping):
@@ -62,7 +73,7 @@ def prepare_source(source: Source, settings: Settings, progress: Callable[[int],
             raise local_fault(error, "cannot keep the entries in a temporary file") from None
         name = FRAME if is_frame else ENTRIES
         settings = replace(settings, from_format="jsonl")
-        with prepare_document(file, name, settings, env=os.environ, progress=progress) as prepared:
+        with prepare_document(file, name, settings, **how) as prepared:
             yield prepared
 
 

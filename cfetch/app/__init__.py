@@ -9,6 +9,7 @@
     engine_plan.py       a frozen manifest in the form that each engine takes
     engines.py  task_engines.py   which engine brings a plan; those that cut it for many tasks
     process_count.py     how many processes of this machine share a plan
+    stream.py            prepares files for a reader who takes them from memory
     get.py               a plan of one or a few URLs
     plans.py             the timeline for people: list, show, roll back, clean, archive
     sync.py              makes directories like a source with a list: fetches changes, deletes gone files

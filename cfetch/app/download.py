@@ -66,12 +66,14 @@ def prepare(
     env: Mapping[str, str],
     clock: Clock | None = None,
     progress: Callable[[int], None] | None = None,
+    needs_room: bool = True,
 ) -> Iterator[Prepared]:
     """Validate everything that can be validated before the first request for a file.
 
     ``manifest`` is a path, an http(s) URL, ``-`` for standard input, a directory of manifests or a pattern;
     ``more`` are further manifests. With ``engine`` spark, Spark prepares a directory or a large manifest.
     ``env`` may hold DATABRICKS_TOKEN; ``progress`` gets the number of entries that have been read.
+    ``needs_room``: the files go to the destination, which must have room for them.
 
     Raises:
         UsageError: the manifest or a setting is wrong.
@@ -111,7 +113,9 @@ def prepare(
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(stack, manifest, settings, directory / "prepared", rejected, progress)
         origin = ManifestRef(manifest, statement, settings.base_url, settings.reading)
-        yield make_prepared(stack, instant, plan, volumes, settings, env, clock, origin)
+        yield make_prepared(
+            stack, instant, plan, volumes, settings, env, clock, origin, needs_room=needs_room
+        )
 
 
 def _open_lists(
@@ -144,12 +148,14 @@ def make_prepared(
     origin: ManifestRef,
     *,
     is_scheduled: bool = False,
+    needs_room: bool = True,
 ) -> Prepared:
     """Do the last steps, which all ways of preparing share. Raises ConfigError, ManifestError, LocalFault."""
     if plan.here is not None:
         _refuse_one_file(plan.here, volumes)
-    settings = fit_to_room(plan.frozen, volumes, settings)
-    if plan.here is not None and len(volumes.roots) > 1:
+    if needs_room:
+        settings = fit_to_room(plan.frozen, volumes, settings)
+    if needs_room and plan.here is not None and len(volumes.roots) > 1:
         from cfetch.app.foreseen_space import foresee_room  # a plain run has one destination
 
         plan.here.add_notes(foresee_room(plan.here, volumes, settings))

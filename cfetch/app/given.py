@@ -30,6 +30,7 @@ def prepare_document(
     *,
     env: Mapping[str, str],
     progress: Callable[[int], None] | None = None,
+    needs_room: bool = True,
 ) -> Iterator[Prepared]:
     """Prepare a plan of the manifest in a seekable ``file``, called ``name``. Raises as ``prepare``."""
     clock = SystemClock()
@@ -43,7 +44,9 @@ def prepare_document(
         plan = frozen_here(
             freeze_lists(stack, lists, directory, settings, volumes, env=env, clock=clock, progress=progress)
         )
-        yield make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
+        yield make_prepared(
+            stack, instant, plan, volumes, settings, env, clock, ManifestRef(name), needs_room=needs_room
+        )
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from cfetch.base.records import NOT_DECODED, Summary
 from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.run.directories import find_timeline, is_shared
-from cfetch.run.frame import Engine, Frame
+from cfetch.run.frame import Engine, Frame, Guard
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
@@ -48,6 +48,7 @@ from cfetch.timeline.table import Table, ignore_note, open_table, when_free
 from cfetch.timeline.tidying import tidy_up
 
 if TYPE_CHECKING:
+    from cfetch.run.stream_run import Outbox
     from cfetch.run.traces import Traces
     from cfetch.show.plan_view import Preview, Scheduled
     from cfetch.tasks.nodes.board import SharedJob
@@ -160,6 +161,32 @@ class Prepared:
                     self.traces.is_over = not summary.files.failed
             return summary
 
+    def stream(self, outbox: "Outbox", most_bytes: int, listener: Listener) -> Summary:
+        """Bring the files into ``outbox``; those that wait and those under way have at most ``most_bytes``.
+
+        Nothing is put on a timeline, and no file comes to the destination.
+
+        Raises:
+            UsageError: a file is larger, or the settings are for files at a destination.
+            LocalFault: as ``run``.
+        """
+        from cfetch.app.stream import check_for_stream, make_stream_engine  # most runs keep their files
+        from cfetch.run.stream_run import MEMORY, StreamGuard
+
+        plan = check_for_stream(self._for_engines, self._settings, most_bytes)
+        prove_threads(1)
+        check_metrics_library(self._settings)
+        engine = make_stream_engine(plan, self._context, outbox, most_bytes)
+        frame = self._make_frame(engine, roots=(MEMORY,))
+        guard, metrics = StreamGuard(self._instant), None
+        if self._settings.metrics is not None:
+            path = find_metrics_path(self._settings, self._state, guard.instant, guard.epoch)
+            metrics = MetricsFile(path, limit_s=self._limit_s)
+        try:
+            return self._go(frame, guard, metrics, listener)
+        finally:
+            outbox.close()
+
     def join(self, listener: Listener) -> Summary | None:
         """Bring a part of the plan, which another run shares; None: there is no such run now.
 
@@ -181,24 +208,28 @@ class Prepared:
     def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:
         """Download, and write what a run leaves besides its files: metrics, failures, tables."""
         metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
+        return self._go(self._make_frame(engine), execution, metrics, listener)
+
+    def _go(self, frame: Frame, guard: Guard, metrics: MetricsFile | None, listener: Listener) -> Summary:
         if failures := self._failures_path():
             from cfetch.run.failed_manifest import FailedEntries  # only --failures asks for it
 
             failed = FailedEntries()
-            summary = self._make_frame(engine).go(execution, metrics, fan_out(listener, failed))
+            summary = frame.go(guard, metrics, fan_out(listener, failed))
             failed.write(failures, self.plan)
         else:
-            summary = self._make_frame(engine).go(execution, metrics, listener)
-        self._fill_tables(metrics.path, listener, summary.elapsed_s)
+            summary = frame.go(guard, metrics, listener)
+        if metrics is not None:
+            self._fill_tables(metrics.path, listener, summary.elapsed_s)
         return summary
 
-    def _make_frame(self, engine: Engine) -> Frame:
+    def _make_frame(self, engine: Engine, roots: Sequence[str | Path] | None = None) -> Frame:
         """Make the frame that ``interrupt`` ends from now on."""
         keeps_metrics = self.traces is None or self.traces.are_wanted or self._settings.metrics is not None
         frame = Frame(
             engine,
             self.plan,
-            self._volumes.roots,
+            roots or self._volumes.roots,
             self._settings,
             self._clock,
             keeps_metrics=keeps_metrics,

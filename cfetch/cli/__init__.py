@@ -9,6 +9,7 @@
     streams.py      makes stdin, stdout and stderr safe before anything uses them
     output.py       prints results and messages
     download.py  get.py  sync.py  plan.py    verbs that download
+    to_stdout.py    files to standard output, for download
     manifest.py  verify.py  report.py        verbs that make and check lists, and explain past runs
     volume.py                                volumes as a set
 

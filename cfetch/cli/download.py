@@ -48,9 +48,16 @@ def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resol
       cfetch download urls.txt --to data/ --concurrency 32 --limit-rate 50M
 
       curl -s https://example.org/list.csv | cfetch download - --to data/ --json
+
+      cfetch download manifest.json --to - --ordered | tar -x
     """
     if not manifests:
         ctx.fail("Missing argument 'MANIFEST'.")
+    if "-" in resolved.settings.to:
+        from cfetch.cli.to_stdout import stream_out  # most downloads go to a directory
+
+        stream_out(manifests, resolved, run=run, preview=preview)
+        return
     with open_prepared(manifests, resolved.settings) as prepared:
         bring(prepared, resolved)
 

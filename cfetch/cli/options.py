@@ -100,6 +100,7 @@ PANELS = {
     "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
     "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
+    "Standard output": ("ordered", "joined", "unpacked", "memory"),
     "Output": ("dry_run", "verbose", "explain", "json", "quiet", "log_format", "color"),
     "Watching": ("listener", "serve", "serve_token_env", "metrics_textfile"),
 }
@@ -126,6 +127,9 @@ _ONE_WAY = {
     "mounted",
     "group",
     "wait",
+    "ordered",
+    "joined",
+    "unpacked",
 }  # switches that nobody turns off on a command line
 
 

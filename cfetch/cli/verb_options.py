@@ -62,6 +62,7 @@ _NOT_FOR_FOLLOW = {
     "base_url",
     "statement_host",
     "deadline",
+    *PANELS["Standard output"],
 }
 _NOT_FOR_GET = {
     *(name for name in PANELS["Manifest"] if name != "name_by"),
@@ -76,8 +77,17 @@ _NOT_FOR_GET = {
     "statement_host",
     "explain",
     "mounted",
+    *PANELS["Standard output"],
 }
-_NOT_FOR_SYNC = {*_OF_ONE_PLAN, "existing", "failed_from", "engine", "spark_master", "statement_host"}
+_NOT_FOR_SYNC = {
+    *_OF_ONE_PLAN,
+    *PANELS["Standard output"],
+    "existing",
+    "failed_from",
+    "engine",
+    "spark_master",
+    "statement_host",
+}
 
 
 def with_network(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,6 +10,7 @@ emits events.
     bring_entry.py          brings the entry in a worker's hands; ``cancellation.py``: if it is cancelled
     commitment.py       the port to the volumes: which one an entry goes to, when it is published
     committing.py       chooses the commitment: ``single.py`` (each file by itself) or ``batches/``
+    streaming.py        commits to memory, in order; ``stream_window.py``: as far ahead as it permits (pure)
     publishing.py       the volumes' own tasks; ``entry_records.py``: records
     stop_switch.py      early ends; ``side_tasks.py``: by an unforeseen error in a task
     schedule.py         which entry starts next: the largest first, a queue per host (pure)

@@ -29,7 +29,7 @@ class Flight(NamedTuple):
 
 
 class StatedSizes(dict[int, int]):
-    """By entry id, sizes that replies have stated of what has not ended, where the manifest states none."""
+    """Sizes by entry id that replies have stated of what has not ended, where the manifest states none."""
 
     def note(self, attempt: Attempt) -> None:
         """Note the size, if the attempt's reply has stated it and the manifest has not."""

@@ -52,8 +52,8 @@ class Commitment(Protocol):
     def stop(self) -> None:
         """Begin nothing new."""
 
-    def opens_s(self, queue: int, now_s: float) -> float:
-        """When the volume of the queue takes another entry: now, or ``NEVER`` until one ends there."""
+    def opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:
+        """When the volume of the queue takes this entry: now, or ``NEVER`` until another one ends there."""
 
     def host_of(self, queue: int) -> str:
         """The host of a queue's entries."""

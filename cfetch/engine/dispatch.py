@@ -137,8 +137,10 @@ class Dispatch:
 
     def _opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:
         """When an entry may start at one of its sources, or must fail because all of them are given up."""
-        if self._judges_volumes and (volume_s := self._commitment.opens_s(queue, now_s)) > now_s:
-            return volume_s
+        if self._judges_volumes:
+            volume_s = self._commitment.opens_s(queue, waiting, now_s)
+            if volume_s > now_s:
+                return volume_s
         if isinstance(waiting, Transfer):
             transfer = waiting
         else:

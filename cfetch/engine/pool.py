@@ -15,7 +15,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.bring_entry import Courier
-from cfetch.engine.committing import make_commitment
+from cfetch.engine.committing import MakeCommitment, make_commitment
 from cfetch.engine.dispatch import Dispatch
 from cfetch.engine.entry_records import Ledger
 from cfetch.engine.fetcher import Fetcher
@@ -60,7 +60,7 @@ class Pool:
     """The workers of one run of a plan.
 
     ``knowledge`` is what earlier runs have learned of hosts. ``policy`` None: the policy that the settings
-    name. ``backwards``: the other end of the plan comes first.
+    name. ``backwards``: the other end of the plan comes first. ``commit_by`` makes the commitment.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Pool:
         knowledge: Knowledge = NOTHING,
         policy: "Policy | None" = None,
         backwards: bool = False,
+        commit_by: "MakeCommitment" = make_commitment,
     ) -> None:
         self._hosts_named = entries.hosts
         self._total_bytes = sum(entries.sizes)  # an unknown size is -1, which hardly changes the sum
@@ -84,6 +85,7 @@ class Pool:
         self._known = age_knowledge(knowledge, wall_s)
         made = policy or make_policy(settings, knowledge, wall_s)
         self._policy = guard_policy(made, settings.policy, outside.emit)
+        self._commit_by = commit_by
         links = Links(refresher, entries.headers, outside.clock, outside.emit)
         self._parts = self._make_parts(entries, settings, volumes, links, backwards=backwards)
         most = settings.widths.most
@@ -107,7 +109,7 @@ class Pool:
         flights = Flights(policy, hosts, emit, jitter=outside.jitter)
         switch = StopSwitch(clock, emit, self._break_off)
         ledger = Ledger(policy, flights, outside)
-        commitment = make_commitment(
+        commitment = self._commit_by(
             entries,
             settings.placing,
             volumes,

@@ -73,7 +73,7 @@ class Single:
     def stop(self) -> None:
         """Do nothing: the volume publishes the parts that it was given."""
 
-    def opens_s(self, queue: int, now_s: float) -> float:  # noqa: ARG002 - the port's
+    def opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:  # noqa: ARG002 - the port's
         """Now: a volume bears as many entries as there are workers."""
         return now_s
 

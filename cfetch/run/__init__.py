@@ -19,6 +19,7 @@
     listeners.py        the listeners of other packages that the user names
     local_run.py        the engine of one machine: transport, volumes and pool in an event loop
     traces.py           what a finished get leaves: nothing, where only gets have been
+    stream_run.py       the same, whose files a reader in another thread takes from memory
     threads.py          tests before a run that the system permits its threads
     collector.py        makes Python's garbage collector run seldom during a run
     signals.py          the first signal ends a run in good order, the second ends the process

@@ -3,12 +3,14 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import VolumePaused
+from cfetch.engine.committing import MakeCommitment, make_commitment
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.plan import Plan
@@ -20,6 +22,9 @@ from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
 from cfetch.wire.transport import RunTransport, Transport
+
+if TYPE_CHECKING:
+    from cfetch.storage.volume import Volume
 
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 _Order = Callable[[Pool, Guard], None]
@@ -52,6 +57,7 @@ class LocalEngine:
         self._orders: deque[_Order] = deque()  # from other threads and signal handlers
         self._wake: Callable[[], object] | None = None
         self._lost_by: CfetchError | None = None
+        self._commit_by: MakeCommitment = make_commitment
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -93,14 +99,7 @@ class LocalEngine:
             keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
             network=self._network,
         )
-        volumes = self._volumes.volumes(
-            durable=self._settings.durability == "power",
-            existing=self._settings.existing,
-            keeps_time=self._settings.mtime,
-            clock=run.clock,
-            run_id=run.guard.run_id,
-            confirm=run.guard.confirm,
-        )
+        volumes = self._make_volumes(run)
         pool = Pool(
             self._plan,
             self._settings,
@@ -116,6 +115,7 @@ class LocalEngine:
             ),
             refresher=self._refresher(transport),
             knowledge=self._knowledge,
+            commit_by=self._commit_by,
         )
         with self._orders_obeyed(pool, run.guard):
             try:
@@ -127,6 +127,17 @@ class LocalEngine:
                 await transport.close()
                 await asyncio.gather(*(volume.close() for volume in volumes))
         return self._lost_by or pool.fault
+
+    def _make_volumes(self, run: Run) -> "Sequence[Volume]":
+        """Make the volumes of the run, inside its event loop."""
+        return self._volumes.volumes(
+            durable=self._settings.durability == "power",
+            existing=self._settings.existing,
+            keeps_time=self._settings.mtime,
+            clock=run.clock,
+            run_id=run.guard.run_id,
+            confirm=run.guard.confirm,
+        )
 
     @contextmanager
     def _orders_obeyed(self, pool: Pool, guard: Guard) -> Iterator[None]:

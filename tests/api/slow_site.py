@@ -14,6 +14,7 @@ class SlowSite:
     def __init__(self):
         self.may_end = threading.Event()
         self.asked: list[str] = []
+        self.bodies: dict[str, bytes] = {}  # of files that are not ``BODY``
         self.headers: list[dict[str, str]] = []
         site = self
 
@@ -23,12 +24,13 @@ class SlowSite:
                 site.asked.append(name)
                 site.headers.append({key.lower(): value for key, value in self.headers.items()})
                 self.send_response(404 if name == "missing" else 200)
-                self.send_header("Content-Length", str(len(BODY)))
+                body = site.bodies.get(name, BODY)
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(BODY[:500])
+                self.wfile.write(body[:500])
                 if name == "slow":
                     site.may_end.wait(60)
-                self.wfile.write(BODY[500:])
+                self.wfile.write(body[500:])
 
             def log_message(self, *args):
                 pass

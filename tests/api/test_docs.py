@@ -1,21 +1,36 @@
 """docs/python.md: its examples run one after the other, its command too, and it names every public name."""
 
+import io
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import cfetch
 from tests.api.slow_site import BODY
+from tests.api.test_stream import write_arrow
 from tests.engine.drive import tree
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/python.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def make_shard(number):
+    """A tar archive of two samples, as WebDataset reads them."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in (f"{number}a.txt", f"{number}a.cls", f"{number}b.txt", f"{number}b.cls"):
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"7"))
+    return out.getvalue()
 
 
 @pytest.fixture
@@ -29,16 +44,37 @@ def place(site, tmp_path, monkeypatch):
 def test_the_examples_run_one_after_the_other(place, site, capsys):
     """As on the page, except for the server's name; the files are where the page says."""
     names: dict[str, object] = {}
+    site.bodies = {"rows.arrow": write_arrow(0), "shard-0.tar": make_shard(0), "shard-1.tar": make_shard(1)}
     for example in EXAMPLES:
         exec(example.replace("https://data.example.org/", site.url("")), names)
     assert set(tree(place / "data").values()) == {BODY}
     assert {"first/a.bin", "c.bin", "d.bin", "e-2026.bin", "f.bin", "list.txt"} <= tree(place / "data").keys()
     printed = capsys.readouterr().out
+    assert "\n2000 bytes in any order\n3 rows\n4 samples\n" in printed
+    assert "first/a.bin 1000 bytes in memory\nfirst/b.bin 1000 bytes in memory\n" in printed
+    printed = re.sub(r"(?s)(e-2026.bin 1000\n).* samples\n", r"\1", printed)
     assert printed.startswith(
         "2 files, 2000 bytes\ne-2026.bin 1000\nmissing refused HTTP 404\nfirst/a.bin skipped "
     )
     assert BODY in tree(place / "cache").values()
-    assert site.asked.count("a.bin") == 2  # for the page itself, and for pooch
+    assert site.asked.count("a.bin") == 4  # for the page itself, for two streams, and for pooch
+
+
+def test_the_data_set_of_the_page_shares_files_among_workers(site, monkeypatch):
+    """Each worker reads its own files, in order; PyTorch itself is too large for the tests."""
+    site.bodies = {f"{number}.arrow": write_arrow(number) for number in range(4)}
+    (example,) = re.findall(r"```py\n(.*?)\n\n\nfor batch in DataLoader", TEXT, re.DOTALL)
+    workers = [SimpleNamespace(id=number, num_workers=2) for number in range(2)]
+    loader = SimpleNamespace(DataLoader=None, IterableDataset=object, get_worker_info=lambda: workers[0])
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch.utils", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch.utils.data", loader)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    rows = names["Rows"]([site.url(name) for name in site.bodies])
+    assert [row["n"] for row in rows] == [0, 1, 2, 6, 7, 8]
+    workers.pop(0)
+    assert [row["n"] for row in rows] == [3, 4, 5, 9, 10, 11]
 
 
 @pytest.mark.parametrize(

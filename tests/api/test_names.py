@@ -22,11 +22,12 @@ SIGNATURES = {
     "read_manifest": "manifest, settings=None",
     "read_metrics": "path",
     "read_settings": "path",
+    "stream": "source, *, ordered=True, memory='256M', unpacked=False, settings=None, on_event=None",
     "NotebookBar": "",
 }
 ERRORS = ("CfetchError", "ConfigError", "Held", "Incomplete", "LocalFault", "ManifestError", "UsageError")
 EVENTS = ("EntryFinished", "Event", "Progress", "RunFinished", "RunStarted", "StragglerCancelled")
-VALUES = ("Entry", "FileRecord", "Settings", "Summary")
+VALUES = ("Entry", "FileRecord", "Item", "Settings", "Stream", "Summary")
 ENTRY_FIELDS = (
     "url", "path", "size", "offset", "length", "sha512", "sha3_512", "blake2b", "sha384", "sha3_384",
     "sha256", "sha3_256", "blake3", "sha224", "sha3_224", "sha1", "git_sha1", "md5", "crc32c", "crc32",

@@ -76,7 +76,7 @@ class Scene:
         commitment = self.commitment
         while not commitment.is_over:
             now_s = self.clock.now()
-            waiting = commitment.schedule.take(now_s, lambda queue, _, at_s: commitment.opens_s(queue, at_s))
+            waiting = commitment.schedule.take(now_s, commitment.opens_s)
             if isinstance(waiting, int):
                 return commitment.hand_out(waiting, now_s)
             if waiting is not None:

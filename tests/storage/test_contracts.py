@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cfetch.engine.stream_window import Window
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.storage.buckets.object_store import ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
@@ -13,9 +14,10 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.guarded_disk import GuardedDisk
+from cfetch.storage.memory_volume import MemoryVolume
 from cfetch.storage.resume import useful_parts
 from cfetch.storage.volume import Volume
-from cfetch.testing.volume import DiskContract, KeepingVolumeContract, VolumeContract
+from cfetch.testing.volume import OTHER, DiskContract, KeepingVolumeContract, VolumeContract
 from tests.engine.batches.test_placing import Volume as FailingDirectory
 from tests.storage.s3_server import Bucket
 
@@ -42,6 +44,15 @@ class World:
 
     def content(self, path):
         """Nothing is kept."""
+
+
+class MemoryWorld(World):
+    """Files that their reader has taken."""
+
+    taken: dict[str, bytes]
+
+    def content(self, path):
+        return self.taken.get(path)
 
 
 class DirectoryWorld(World):
@@ -114,6 +125,23 @@ class BucketWorld(World):
 
     async def close(self):
         await self.end()
+
+
+class TestMemoryVolume(VolumeContract):
+    """What is in memory is handed over once, and nothing is left for a later run."""
+
+    @pytest.fixture
+    async def world(self):
+        world = MemoryWorld()
+        taken: dict[str, bytes] = {}
+        room = Window([len(OTHER)] * 3, 10 * len(OTHER))
+        volume = MemoryVolume(
+            "memory", room, lambda _, entry, take: taken.update({entry.path: take()}), most_bytes=1 << 20
+        )
+        world.taken = taken
+        await world.begin(volume)
+        yield world
+        await world.end()
 
 
 class TestDirectoryVolume(KeepingVolumeContract):

@@ -569,6 +569,22 @@ class OptionTable:
         flag("Give files the time at which their server changed them last (Last-Modified).", "as mirrors do"),
     ] = True
 
+    # Files to standard output: --to -.
+    ordered: Annotated[bool, flag("With --to -: in the manifest's order, not as files come.")] = False
+    joined: Annotated[
+        bool, flag("With --to -: the files' bytes one after the other, in order, and no tar archive.")
+    ] = False
+    unpacked: Annotated[bool, flag("With --to -: unpack LZ4 frames, zstd and gzip (extra `stream`).")] = False
+    memory: Annotated[
+        int,
+        byte_size(
+            1 << 20,
+            1 << 50,
+            "With --to -: the most that is held of files under way and of files that wait.",
+            "two seconds at 1 Gbit/s, in which a slow file is asked for again",
+        ),
+    ] = 256 << 20
+
     # How a run is watched, and its output.
     listener: Annotated[
         tuple[str, ...] | None,

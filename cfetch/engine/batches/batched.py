@@ -125,7 +125,7 @@ class Batched:
         self._watch.health.hurry()
         self._stagings.changed.set()
 
-    def opens_s(self, queue: int, now_s: float) -> float:
+    def opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:  # noqa: ARG002 - the port's
         """When the volume bears an entry of the queue: now, or ``NEVER`` until one ends there."""
         index = self._stagings.of_queue(queue).volume_index
         return now_s if self._watch.health.running[index] < self._rounds.places[index] else NEVER

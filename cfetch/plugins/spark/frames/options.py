@@ -34,6 +34,7 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
     "clash",  # its note would be lost too
     "cookies",  # it names a file of one machine
     "keep_columns",  # the columns would go to a file of metrics
+    *("ordered", "joined", "unpacked", "memory"),  # of standard output
 }
 
 

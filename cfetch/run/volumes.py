@@ -17,7 +17,7 @@ from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import Folding
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.files import MOVES, STATE_NAME, on_disk, replace_file
+from cfetch.storage.files import MOVES, PAUSED, STATE_NAME, on_disk, replace_file
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
 from cfetch.storage.occupancy import leave, occupy, share
@@ -28,6 +28,7 @@ from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_owner
 
 if TYPE_CHECKING:
+    from cfetch.engine.placement.chooser import Earlier
     from cfetch.run.store_marks import StoreMarks
     from cfetch.storage.buckets.object_store import ObjectStore
     from cfetch.storage.volume import Volume
@@ -69,6 +70,7 @@ class Volumes:
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
+        self._paused: set[Path] = set()
         self._folding: Folding | None = None
         self._timeout_s = write_timeout_s
         if self._has_labels:
@@ -257,13 +259,14 @@ class Volumes:
         Parts in another state directory than the run's are marked with the digest of the ``plan``, so that a
         run that tidies up there leaves them alone, and a run of the same plan with another state is refused.
         One of several volumes that takes no parts, a full disk, is still searched for files in place;
-        ``refused`` names it.
+        ``refused`` names it, and also a volume that `cfetch volume pause` has paused.
 
         Raises:
-            LocalFault: the only volume takes no parts.
+            LocalFault: the only volume takes no parts, or all are paused.
             Held: another run brings the same plan to one of them, as ``refuse_same_plan`` says.
         """
         self._undo_moves()
+        self._find_paused()
         with ExitStack() as stack:
             for volume in self.local:
                 stack.callback(self._leave, volume.root, partial(leave, volume))
@@ -284,6 +287,46 @@ class Volumes:
             for marks in self._marks(plan):
                 stack.enter_context(marks.stay(instant, epoch))
             yield
+
+    def _find_paused(self) -> None:
+        """Name the volumes that are paused. Raises VolumeFault: all are."""
+        for volume in self.local:
+            with suppress(LocalFault):  # a volume that does not answer will fail when it is used
+                mark = volume.root / STATE_NAME / PAUSED
+                if self._ask(volume.root, partial(os.path.lexists, mark)):
+                    self._paused.add(volume.root)
+                    why = "it is paused, so nothing new goes there; `cfetch volume resume` ends that"
+                    self.refused.append((str(volume.root), VolumeFault(why)))
+        if self._paused and len(self._paused) == len(self._order):
+            raise VolumeFault(
+                f"{', '.join(map(str, self.roots))}: every destination is paused; `cfetch volume resume` "
+                "lets it take files again"
+            )
+
+    def find_earlier(self) -> "Earlier | None":
+        """Find what earlier runs have left on several volumes; None: there is only one."""
+        if len(self._order) == 1:
+            return None
+        from cfetch.run.earlier_placements import Origin, find_earlier  # only several volumes are compared
+
+        volumes = [
+            Origin(str(place.root)) if isinstance(place, Directory) else Origin(place.url, place)
+            for place in self._order
+        ]
+        paused = frozenset(
+            number
+            for number, place in enumerate(self._order)
+            if isinstance(place, Directory) and place.root in self._paused
+        )
+        return find_earlier(volumes, paused, self._state, self._ask)
+
+    def keep_turn(self, index: int) -> None:
+        """Keep for the next run that volume ``index`` comes next."""
+        if len(self._order) > 1:
+            from cfetch.run.earlier_placements import keep_turn  # as above
+
+            place = self._order[index]
+            keep_turn(self._state, str(place.root) if isinstance(place, Directory) else place.url)
 
     def _undo_moves(self) -> None:
         """Undo killed moves of batches, whose copies take room, unless others are at work here."""

@@ -23,7 +23,7 @@ from cfetch.engine.cancellation import was_the_move
 from cfetch.engine.entry_records import Ledger
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.placement.chooser import Mode
-from cfetch.engine.placement.placer import Placer
+from cfetch.engine.placement.placer import NOTHING_EARLIER, Placer
 from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
@@ -52,7 +52,13 @@ class Batched:
         outside: Surroundings,
     ) -> None:
         has_several = len(volumes) > 1
-        arrivals = Arrivals(entries, volumes, share=placing.batch_share if has_several else 0.0)
+        mode = Mode(placing.mode) if has_several else Mode.COUNT
+        arrivals = Arrivals(
+            entries,
+            volumes,
+            share=placing.batch_share if has_several else 0.0,
+            largest_first=mode is Mode.FINISH or not has_several,
+        )
         queues = arrivals.queues
         self.schedule: Schedule[Transfer] = Schedule(
             entries.sizes,
@@ -65,8 +71,10 @@ class Batched:
         self._idle = idle
         self._publishing = Publishing(volumes, switch)
         self._stagings = Stagings(entries, self._volumes, queues, self.schedule, ledger)
-        mode = Mode(placing.mode) if has_several else Mode.COUNT
-        placer = Placer(len(volumes), mode=mode, deadline_s=placing.deadline_s)
+        earlier = outside.earlier or NOTHING_EARLIER
+        placer = self._placer = Placer(
+            len(volumes), mode=mode, deadline_s=placing.deadline_s, earlier=earlier
+        )
         patience_s = min(placing.write_timeout_s, placing.deadline_s)
         self._watch = VolumeWatch(
             self._volumes, placer, self._stagings, flights, switch, outside, patience_s=patience_s
@@ -248,6 +256,11 @@ class Batched:
     def note_straggler(self, volume_index: int) -> None:
         """Note that a file on this volume was far slower than the rest: the volume may be slow."""
         self._watch.note_straggler(volume_index)
+
+    @property
+    def turn(self) -> int:
+        """Passes on ``Placer.turn``."""
+        return self._placer.turn
 
     def views(self) -> list[VolumeView]:
         """The volumes for the dashboard."""

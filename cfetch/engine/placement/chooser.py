@@ -16,6 +16,7 @@ import msgspec
 OUT_OF_USE = "out of use"
 NO_ROOM = "no room"
 REFUSED = "refused it before"
+PAUSED = "paused by `cfetch volume pause`"
 RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files
 RESERVE_SHARE = 0.01  # the largest reserve, as a share of the volume
 
@@ -31,8 +32,9 @@ class Mode(Enum):
 class VolumeState(msgspec.Struct, frozen=True, gc=False):
     """The state of one volume, as far as a choice needs it.
 
-    ``load_bytes`` and ``load_count`` (files) are assigned and unfinished. ``speed_bps`` is in bytes per
-    second; 0 means not measured. ``room_bytes`` is for all unfinished batches together; None means unbounded.
+    ``load_bytes`` and ``load_count`` (files) are assigned and unfinished; ``held_bytes`` and ``held_count``
+    stand there. ``speed_bps`` is in bytes per second; 0 means not measured. ``room_bytes`` is for all
+    unfinished batches together; None means unbounded. ``is_paused``: a person keeps batches from it.
     """
 
     load_bytes: int = 0
@@ -40,29 +42,46 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
     speed_bps: float = 0.0
     room_bytes: int | None = None
     usable: bool = True
+    held_bytes: int = 0
+    held_count: int = 0
+    is_paused: bool = False
+
+
+class Earlier(NamedTuple):
+    """What earlier runs have left: by volume its bytes and files, and whether it is paused; whose turn it is.
+
+    ``held`` is empty if nothing is known.
+    """
+
+    held: Sequence[tuple[int, int]] = ()
+    paused: AbstractSet[int] = frozenset()
+    turn: int = 0
 
 
 class Verdict(NamedTuple):
     """The verdict of a choice on one volume.
 
     ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that the
-    volume was no candidate, and ``why`` gives the reason.
+    volume was no candidate, and ``why`` gives the reason. ``held_bytes`` stand there.
     """
 
     cost: float | None
     why: str
+    held_bytes: int = 0
 
 
 class Choice(NamedTuple):
     """The volume chosen, None if there was no candidate, and a verdict for each.
 
     ``is_measured``: the speed of some volume is known; without any the costs of ``FINISH`` are bytes.
+    ``is_tie``: what stands on the volumes decided, as others would have finished it at the same time.
     """
 
     index: int | None  # type: ignore[assignment]  # tuple.index, which nobody needs here
     verdicts: tuple[Verdict, ...]
     mode: Mode = Mode.FINISH
     is_measured: bool = True
+    is_tie: bool = False
 
 
 def reserve_bytes(size_bytes: int) -> int:
@@ -93,12 +112,15 @@ def choose(
 ) -> Choice:
     """Choose the candidate with the least cost for a batch of ``count`` files; the lowest index on ties.
 
-    Volumes out of use, volumes in ``without`` and volumes without room for this batch are no candidates.
+    In ``FINISH`` the less filled volume comes first on ties: at its beginning a run knows no speeds, so
+    without this the first volume would get each run's first batch. Volumes out of use, paused ones, those in
+    ``without`` and volumes without room for this batch are no candidates.
     """
     speeds = speeds_of(volumes)
+    filled = _filled_shares(volumes) if mode is Mode.FINISH else [0.0] * len(volumes)
     verdicts: list[Verdict] = []
     best: int | None = None
-    least = 0.0
+    least = (0.0, 0.0)
     for index, volume in enumerate(volumes):
         why = _objection(volume, size_bytes, refused=index in without)
         if why:
@@ -108,18 +130,35 @@ def choose(
             case Mode.FINISH:
                 cost = finish_s(volume.load_bytes, size_bytes, speeds[index])
             case Mode.COUNT:
-                cost = float(volume.load_count)
+                cost = float(volume.held_count + volume.load_count)
             case Mode.ROUND_ROBIN:
                 cost = float((index - turn) % len(volumes))
-        verdicts.append(Verdict(cost, ""))
-        if best is None or cost < least:
-            best, least = index, cost
-    return Choice(best, tuple(verdicts), mode, any(volume.speed_bps > 0 for volume in volumes))
+        verdicts.append(Verdict(cost, "", volume.held_bytes))
+        if best is None or (cost, filled[index]) < least:
+            best, least = index, (cost, filled[index])
+    is_measured = any(volume.speed_bps > 0 for volume in volumes)
+    is_tie = any(filled) and sum(verdict.cost == least[0] for verdict in verdicts) > 1
+    return Choice(best, tuple(verdicts), mode, is_measured, is_tie)
+
+
+def _filled_shares(volumes: Sequence[VolumeState]) -> list[float]:
+    """How much of the space that cfetch has on each volume is filled, as ``rebalance`` sees it.
+
+    If the space of a volume is unknown, the bytes of all are compared.
+    """
+    if any(volume.room_bytes is None for volume in volumes):
+        return [float(volume.held_bytes) for volume in volumes]
+    spaces = [volume.held_bytes + (volume.room_bytes or 0) for volume in volumes]
+    return [
+        volume.held_bytes / space if space else 0.0 for volume, space in zip(volumes, spaces, strict=True)
+    ]
 
 
 def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:
     if not volume.usable:
         return OUT_OF_USE
+    if volume.is_paused:
+        return PAUSED
     if refused:
         return REFUSED
     if volume.room_bytes is not None and volume.load_bytes + size_bytes > volume.room_bytes:
@@ -147,11 +186,16 @@ def _cost_text(verdict: Verdict, choice: Choice) -> str:
         return f"has {verdict.why}" if verdict.why == NO_ROOM else verdict.why
     match choice.mode:
         case Mode.FINISH:
-            return f"{verdict.cost:.1f} s" if choice.is_measured else f"{verdict.cost / (1 << 20):.1f} MiB"
+            cost = f"{verdict.cost:.1f} s" if choice.is_measured else _mib(verdict.cost)
+            return f"{cost} ({_mib(verdict.held_bytes)} there)" if choice.is_tie else cost
         case Mode.COUNT:
             return f"{verdict.cost:.0f} {'file' if verdict.cost == 1 else 'files'} there"
         case Mode.ROUND_ROBIN:
             return "its turn" if verdict.cost == 0 else f"{verdict.cost:.0f} after the turn"
+
+
+def _mib(size_bytes: float) -> str:
+    return f"{size_bytes / (1 << 20):.1f} MiB"
 
 
 def spread(sizes: Sequence[int], volumes: int) -> list[int]:

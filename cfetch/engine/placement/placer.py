@@ -29,7 +29,7 @@ from cfetch.engine.placement.books import (
     find_stealable,
     lacks_only_room,
 )
-from cfetch.engine.placement.chooser import Mode, VolumeState, choose
+from cfetch.engine.placement.chooser import Earlier, Mode, VolumeState, choose
 from cfetch.engine.placement.deadlines import Deadlines
 
 LEAST_PROBES = 5  # of a volume within the deadline: one that recovers late in it must be tried
@@ -37,6 +37,7 @@ EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two
 RETRY_S = 5.0  # disk space does not become free within a second
 SMOOTHING = 0.3  # weight of the newest speed: the last two measurements have half of the weight
 
+NOTHING_EARLIER = Earlier()
 NEVER_ROOM = "no destination had room for all of it"
 WHY = {Mode.FINISH: "done first there", Mode.COUNT: "fewest files there", Mode.ROUND_ROBIN: "its turn"}
 ARRIVAL = attrgetter("arrival")
@@ -71,6 +72,9 @@ class View(msgspec.Struct, frozen=True, gc=False):
 class Placer:
     """Places batches on ``volumes`` volumes. ``deadline_s``: how long a batch may be without a place.
 
+    ``earlier`` tells what stands on the volumes. A paused one gets nothing, but batches that are whole there
+    stay.
+
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
     while the batch lacks only the room that other batches take. The first failure after ``note_progress``
@@ -78,8 +82,12 @@ class Placer:
     batch whose deadline is over is never a probe: with the pauses of several volumes it would never end.
     """
 
-    def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
-        self._volumes = [VolumeBooks() for _ in range(volumes)]
+    def __init__(
+        self, volumes: int, *, mode: Mode, deadline_s: float, earlier: Earlier = NOTHING_EARLIER
+    ) -> None:
+        self._volumes = [VolumeBooks(is_paused=index in earlier.paused) for index in range(volumes)]
+        for volume, (held_bytes, held_count) in zip(self._volumes, earlier.held, strict=False):
+            volume.held_bytes, volume.held_count = held_bytes, held_count
         self._mode = mode
         self.goes_by_speed = mode is Mode.FINISH
         self._deadline_s = deadline_s
@@ -88,7 +96,7 @@ class Placer:
         self._batches: dict[int, BatchState] = {}
         self._waiting: list[BatchState] = []  # in the order of arrival
         self._arrivals = 0
-        self._turn = 0
+        self._turn = earlier.turn
 
     # knowledge of the volumes
 
@@ -111,7 +119,10 @@ class Placer:
         """
         volume = self._volumes[index]
         volume.evidence += 1
-        better = any(other.usable and other.evidence < volume.evidence for other in self._volumes)
+        better = any(
+            other.usable and not other.is_paused and other.evidence < volume.evidence
+            for other in self._volumes
+        )
         if not volume.usable or volume.evidence < EVIDENCE or not better:
             return False
         volume.reason = f"{volume.evidence} files in a row were far slower than the rest"
@@ -138,6 +149,16 @@ class Placer:
             volume.breaker.until_s,
         )
 
+    def add_held(self, index: int, size_bytes: int, files: int) -> None:
+        """Note that so much more stands on volume ``index``, before its batch is finished there."""
+        self._volumes[index].held_bytes += size_bytes
+        self._volumes[index].held_count += files
+
+    @property
+    def turn(self) -> int:
+        """The volume that comes next, if each comes in turn."""
+        return self._turn
+
     # batches come
 
     def wants_more(self, now_s: float) -> bool:  # noqa: ARG002 - as every other question
@@ -150,12 +171,21 @@ class Placer:
         return unstarted < max(1, len(usable))
 
     def submit(
-        self, batch: int, size_bytes: int, files: int, now_s: float, *, home: int | None = None
+        self,
+        batch: int,
+        size_bytes: int,
+        files: int,
+        now_s: float,
+        *,
+        home: int | None = None,
+        in_place: int = 0,
     ) -> None:
         """Add a batch that arrives. ``home``: the volume that holds a part of it from an earlier run.
 
-        Raises Unplaceable if there is no volume, no file in the batch, or none has room for it even when
-        empty; ValueError if the batch is already here.
+        ``in_place`` of its files stand already; ``size_bytes`` are those of the others.
+
+        Raises Unplaceable if there is no volume, no file in the batch, all are paused, or none has room for
+        it even when empty; ValueError if the batch is already here.
         """
         if batch in self._batches:
             raise ValueError(f"batch {batch} is already here")
@@ -163,10 +193,14 @@ class Placer:
             raise Unplaceable("there is nowhere to put it: no destination was given")
         if files < 1:
             raise Unplaceable("the batch has no files")
-        rooms = [volume.room_bytes for volume in self._volumes if volume.room_bytes is not None]
-        if len(rooms) == len(self._volumes) and size_bytes > max(rooms):
+        missing = files - in_place
+        takers = [volume for volume in self._volumes if not (volume.is_paused and missing)]
+        if not takers:
+            raise Unplaceable("every destination is paused; `cfetch volume resume` lets it take batches")
+        rooms = [volume.room_bytes for volume in takers if volume.room_bytes is not None]
+        if len(rooms) == len(takers) and size_bytes > max(rooms):
             raise Unplaceable(f"no destination has room for its {size_bytes} bytes: the most is {max(rooms)}")
-        arrived = BatchState(batch, size_bytes, files, home, self._arrivals, since_s=now_s)
+        arrived = BatchState(batch, size_bytes, missing, home, self._arrivals, since_s=now_s)
         self._arrivals += 1
         self._batches[batch] = arrived
         self._waiting.append(arrived)

@@ -6,8 +6,8 @@ import pytest
 
 from cfetch.base.breaker import Position
 from cfetch.engine.placement.books import Placed
-from cfetch.engine.placement.chooser import Mode, explain
-from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, Placer, View
+from cfetch.engine.placement.chooser import Earlier, Mode, explain
+from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, Placer, Unplaceable, View
 from tests.engine.placement.story import Story, volume_of
 
 LATER_S = 0.5  # the first pause is over
@@ -682,3 +682,29 @@ def test_news_of_unknown_batches_is_ignored():
     batch = story.tell(1)
     story.placer.assign(0.0)
     assert not story.placer.finish(batch, 0.0, of=0)  # it was not begun
+
+
+def test_a_paused_volume_gets_nothing_and_keeps_what_is_whole_there():
+    """Neither a choice, nor a home, nor a queue of another brings new files there."""
+    placer = Placer(2, mode=Mode.COUNT, deadline_s=1.0, earlier=Earlier([(0, 0), (9, 9)], frozenset({0})))
+    placer.submit(0, 5, 5, 0.0)
+    placer.submit(1, 5, 5, 0.0, home=0, in_place=2)
+    placer.submit(2, 0, 5, 0.0, home=0, in_place=5)
+    assert [(placed.batch, placed.volume) for placed in placer.assign(0.0)] == [(0, 1), (1, 1), (2, 0)]
+    assert placer.begin(0, 0.0).batch == 2
+    assert placer.begin(0, 0.0) is None
+    alone = Placer(1, mode=Mode.COUNT, deadline_s=1.0, earlier=Earlier((), frozenset({0})))
+    with pytest.raises(Unplaceable, match="every destination is paused"):
+        alone.submit(0, 5, 5, 0.0)
+
+
+def test_what_is_committed_counts_there_from_then_on():
+    """The load becomes what stands, so the next choice does not change by the commit."""
+    placer = Placer(2, mode=Mode.COUNT, deadline_s=1.0)
+    placer.submit(0, 5, 5, 0.0)
+    placer.assign(0.0)
+    placer.begin(0, 0.0)
+    placer.add_held(0, 5, 5)
+    assert placer.finish(0, 1.0, of=0)
+    placer.submit(1, 1, 1, 1.0)
+    assert placer.assign(1.0)[0].volume == 1

@@ -100,9 +100,5 @@ class Commitment(Protocol):
     def note_straggler(self, volume_index: int) -> None:
         """Note that a file on this volume was far slower than the rest."""
 
-    @property
-    def turn(self) -> int:
-        """The volume that comes next, if each comes in turn."""
-
     def views(self) -> list[VolumeView]:
         """The volumes at this moment, where there is more to show than the run's own figures."""

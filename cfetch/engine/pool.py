@@ -140,11 +140,6 @@ class Pool:
         """The local fault with which the run ends: the first, if there are several."""
         return self._parts.switch.fault
 
-    @property
-    def turn(self) -> int:
-        """The volume that comes next, if each comes in turn."""
-        return self._parts.commitment.turn
-
     async def run(self) -> None:
         """Work until every entry has ended, or until ``stop``. A local fault is left in ``fault``.
 

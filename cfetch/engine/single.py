@@ -143,11 +143,6 @@ class Single:
     def note_straggler(self, volume_index: int) -> None:
         """Do nothing: there is no other volume that would be faster."""
 
-    @property
-    def turn(self) -> int:
-        """The only volume."""
-        return 0
-
     def views(self) -> list[VolumeView]:
         """No views: the figures of the run are those of the volume."""
         return []

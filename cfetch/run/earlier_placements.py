@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.engine.placement.chooser import Earlier
 from cfetch.storage.batch_records import read_records
+from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, on_disk, replace_file
 from cfetch.storage.recorded_files import Recorded, RecordedFiles, count_recorded
 from cfetch.storage.volume_values import BATCHES, BatchRecord
@@ -35,14 +36,20 @@ class _Turn(msgspec.Struct, frozen=True, kw_only=True):
     next: str  # a volume
 
 
-class Origin(NamedTuple):
-    """A volume: its name, which is a path for a directory, and the store, if it is one."""
+def explain_pauses(paused: Sequence[Path], *, all_of_them: bool) -> list[tuple[str, LocalFault]]:
+    """Say why these volumes take nothing. Raises VolumeFault: no other is left."""
+    if all_of_them:
+        raise VolumeFault(
+            f"{', '.join(map(str, paused))}: every destination is paused; `cfetch volume resume` "
+            "lets it take files again"
+        )
+    why = "it is paused, so nothing new goes there; `cfetch volume resume` ends that"
+    return [(str(root), VolumeFault(why)) for root in paused]
 
-    name: str
-    store: "ObjectStore | None" = None
 
-
-def find_earlier(volumes: Sequence[Origin], paused: frozenset[int], state: Path, ask: _Ask) -> Earlier:
+def find_earlier(
+    volumes: "Sequence[Directory | ObjectStore]", paused: Sequence[Path], state: Path, ask: _Ask
+) -> Earlier:
     """Find what earlier runs have left; ``ask`` does not wait for ever for a directory.
 
     A volume that cannot be read counts as empty: it will fail when it is used.
@@ -51,18 +58,23 @@ def find_earlier(volumes: Sequence[Origin], paused: frozenset[int], state: Path,
     for volume in volumes:
         files = RecordedFiles()
         with suppress(CfetchError):
-            if volume.store is not None:
-                files = asyncio.run(_read_store(volume.store))
+            if isinstance(volume, Directory):
+                files = ask(volume.root, partial(_read_directory, volume.root))
             else:
-                files = ask(Path(volume.name), partial(_read_directory, Path(volume.name)))
+                files = asyncio.run(_read_store(volume))
         recorded.append(files)
     held = [(counted.size_bytes, counted.files) for counted in count_recorded(recorded)]
-    names = [volume.name for volume in volumes]
+    names = [str(volume.root) if isinstance(volume, Directory) else volume.url for volume in volumes]
     turn = _read_turn(state)
-    return Earlier(held, paused, names.index(turn) if turn in names else 0)
+    return Earlier(
+        held,
+        {number for number, name in enumerate(names) if Path(name) in paused},
+        names.index(turn) if turn in names else 0,
+        lambda index: _keep_turn(state, names[index]),
+    )
 
 
-def keep_turn(state: Path, name: str) -> None:
+def _keep_turn(state: Path, name: str) -> None:
     """Keep which volume comes next. A state that cannot be written begins with the first volume again."""
     with suppress(LocalFault):
         replace_file(state / PLACEMENT, msgspec.json.encode(_Turn(next=name)), durable=False)

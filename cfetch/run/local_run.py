@@ -5,7 +5,6 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
@@ -22,10 +21,6 @@ from cfetch.wire.loop import make_loop
 from cfetch.wire.network import Network
 from cfetch.wire.transport import RunTransport, Transport
 
-if TYPE_CHECKING:
-    from cfetch.engine.placement.chooser import Earlier
-
-ROUND_ROBIN = "round-robin"
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
 _Order = Callable[[Pool, Guard], None]
 
@@ -66,8 +61,8 @@ class LocalEngine:
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``."""
-        earlier = self._volumes.find_earlier()
-        return self._runner.run(self._bring_heard(run, earlier))
+        self._earlier = self._volumes.find_earlier()
+        return self._runner.run(self._bring_heard(run))
 
     def stop(self, reason: str) -> None:
         """Implements ``Engine.stop``."""
@@ -89,11 +84,11 @@ class LocalEngine:
             self._lost_by = error
             pool.stop(str(error), again=True)
 
-    async def _bring_heard(self, run: Run, earlier: "Earlier | None") -> CfetchError | None:
+    async def _bring_heard(self, run: Run) -> CfetchError | None:
         with listen_in_loop():
-            return await self._bring(run, earlier)
+            return await self._bring(run)
 
-    async def _bring(self, run: Run, earlier: "Earlier | None") -> CfetchError | None:
+    async def _bring(self, run: Run) -> CfetchError | None:
         transport = RunTransport(
             connect_timeout_s=self._settings.connect_timeout,
             keep_alive=len(self._plan.hosts) <= MANY_HOSTS,
@@ -119,7 +114,7 @@ class LocalEngine:
                 emit=run.emit,
                 counts=run.counts,
                 confirm=run.guard.confirm,
-                earlier=earlier,
+                earlier=self._earlier,
             ),
             refresher=self._refresher(transport),
             knowledge=self._knowledge,
@@ -131,8 +126,6 @@ class LocalEngine:
                 await pool.run()
             finally:
                 self.learned = pool.collect_knowledge()
-                if self._settings.placement == ROUND_ROBIN:
-                    self._volumes.keep_turn(pool.turn)
                 await transport.close()
                 await asyncio.gather(*(volume.close() for volume in volumes))
         return self._lost_by or pool.fault

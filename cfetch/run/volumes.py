@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import Blocked, CfetchError, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import Folding
@@ -20,7 +20,7 @@ from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import MOVES, PAUSED, STATE_NAME, on_disk, replace_file
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
-from cfetch.storage.occupancy import leave, occupy, share
+from cfetch.storage.occupancy import leave, share
 from cfetch.storage.standing_files import StandingFiles
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of
@@ -57,12 +57,14 @@ class Volumes:
         state: Path,
         write_timeout_s: float,
         mounted: bool = False,
+        keep_free: float = 0,
         heartbeats: Heartbeats = STANDARD_BEATS,
     ) -> None:
         """``state`` knows the labels of several directories; ``heartbeats``: of this run's marks at stores.
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
-        destinations must be the volumes that they were, and a single one gets a label too.
+        destinations must be the volumes that they were, and a single one gets a label too. ``keep_free``: of
+        each directory's space, bytes (int) or a share (float), which parts do not take.
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
@@ -70,9 +72,10 @@ class Volumes:
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
-        self._paused: set[Path] = set()
+        self._paused: list[Path] = []
         self._folding: Folding | None = None
         self._timeout_s = write_timeout_s
+        self._keep_free = keep_free
         if self._has_labels:
             from cfetch.run.labels import Labels  # a single directory has none
 
@@ -105,7 +108,7 @@ class Volumes:
             self.refused.append((str(root), fault))
 
     def _open_directory(self, root: Path, sharers: int) -> Directory:
-        volume = Directory(root, share=sharers)
+        volume = Directory(root, share=sharers, keep_free=self._keep_free)
         try:
             if self._has_labels:
                 self._labels.check(root)
@@ -265,7 +268,10 @@ class Volumes:
             LocalFault: the only volume takes no parts, or all are paused.
             Held: another run brings the same plan to one of them, as ``refuse_same_plan`` says.
         """
-        self._undo_moves()
+        if any((volume.root / STATE_NAME / MOVES).is_dir() for volume in self.local):
+            from cfetch.storage.moves import undo_killed_moves  # a rest of a killed move is rare
+
+            undo_killed_moves(self.local)
         self._find_paused()
         with ExitStack() as stack:
             for volume in self.local:
@@ -292,56 +298,20 @@ class Volumes:
         """Name the volumes that are paused. Raises VolumeFault: all are."""
         for volume in self.local:
             with suppress(LocalFault):  # a volume that does not answer will fail when it is used
-                mark = volume.root / STATE_NAME / PAUSED
-                if self._ask(volume.root, partial(os.path.lexists, mark)):
-                    self._paused.add(volume.root)
-                    why = "it is paused, so nothing new goes there; `cfetch volume resume` ends that"
-                    self.refused.append((str(volume.root), VolumeFault(why)))
-        if self._paused and len(self._paused) == len(self._order):
-            raise VolumeFault(
-                f"{', '.join(map(str, self.roots))}: every destination is paused; `cfetch volume resume` "
-                "lets it take files again"
-            )
+                if self._ask(volume.root, partial(os.path.lexists, volume.root / STATE_NAME / PAUSED)):
+                    self._paused.append(volume.root)
+        if self._paused:
+            from cfetch.run.earlier_placements import explain_pauses  # it is rare
+
+            self.refused += explain_pauses(self._paused, all_of_them=len(self._paused) == len(self._order))
 
     def find_earlier(self) -> "Earlier | None":
         """Find what earlier runs have left on several volumes; None: there is only one."""
         if len(self._order) == 1:
             return None
-        from cfetch.run.earlier_placements import Origin, find_earlier  # only several volumes are compared
+        from cfetch.run.earlier_placements import find_earlier  # only several volumes are compared
 
-        volumes = [
-            Origin(str(place.root)) if isinstance(place, Directory) else Origin(place.url, place)
-            for place in self._order
-        ]
-        paused = frozenset(
-            number
-            for number, place in enumerate(self._order)
-            if isinstance(place, Directory) and place.root in self._paused
-        )
-        return find_earlier(volumes, paused, self._state, self._ask)
-
-    def keep_turn(self, index: int) -> None:
-        """Keep for the next run that volume ``index`` comes next."""
-        if len(self._order) > 1:
-            from cfetch.run.earlier_placements import keep_turn  # as above
-
-            place = self._order[index]
-            keep_turn(self._state, str(place.root) if isinstance(place, Directory) else place.url)
-
-    def _undo_moves(self) -> None:
-        """Undo killed moves of batches, whose copies take room, unless others are at work here."""
-        roots = [volume.root for volume in self.local]
-        if not any((root / STATE_NAME / MOVES).is_dir() for root in roots):
-            return
-        from cfetch.storage.moves import undo_unfinished  # a rest of a killed move is rare
-
-        with ExitStack() as stack, suppress(CfetchError, OSError):
-            for volume in self.local:
-                occupy(volume)
-                stack.callback(leave, volume)
-            for root in roots:
-                for _ in undo_unfinished(root, roots):
-                    pass
+        return find_earlier(self._order, self._paused, self._state, self._ask)
 
     def volumes(
         self,

@@ -98,8 +98,10 @@ def set_mode(descriptor: int, mode: int) -> None:
         note_lack(MODE, error)
 
 
-def find_free_bytes(descriptor: int) -> int | None:
+def find_free_bytes(descriptor: int, keep_free: float = 0) -> int | None:
     """Bytes that an unprivileged user may still write; None: the file system does not say.
+
+    ``keep_free`` of them count as taken: bytes (int), or a share of the file system (float).
 
     Mounts of stores and some FUSE file systems report that they have no blocks at all.
     """
@@ -107,4 +109,5 @@ def find_free_bytes(descriptor: int) -> int | None:
     if usage.f_blocks == 0:
         _lacking[ROOM.loss] = None
         return None
-    return usage.f_bavail * usage.f_frsize
+    kept = keep_free * usage.f_blocks * usage.f_frsize if isinstance(keep_free, float) else keep_free
+    return max(0, usage.f_bavail * usage.f_frsize - int(kept))

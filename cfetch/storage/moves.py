@@ -18,7 +18,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import MOVES, STATE_NAME, on_disk, volume_fault
 from cfetch.storage.lacking import set_mode
+from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.volume_values import BatchRecord
 
 _READ_BYTES = 1 << 20
@@ -125,6 +126,18 @@ def find_moved(directories: Iterable[Directory]) -> Mapping[str, Mapping[str, Di
                     for former in record.moves:
                         homes[former] |= dict.fromkeys(record.paths or (), directory)
     return homes
+
+
+def undo_killed_moves(directories: Sequence[Directory]) -> None:
+    """Undo killed moves of batches, whose copies take room, unless others are at work here."""
+    roots = [directory.root for directory in directories]
+    with ExitStack() as stack, suppress(CfetchError, OSError):
+        for directory in directories:
+            occupy(directory)
+            stack.callback(leave, directory)
+        for root in roots:
+            for _ in undo_unfinished(root, roots):
+                pass
 
 
 def undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:

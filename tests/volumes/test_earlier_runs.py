@@ -1,12 +1,17 @@
 """What stands on the volumes counts: placement goes on where earlier runs have ended."""
 
+import asyncio
 import json
+import os
+from contextlib import closing
 
 import msgspec
 import pytest
 
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.origin import Origin
+from cfetch.storage.directory import Directory
+from tests.app.command import cfetch
 from tests.volumes.scene import KIB, Scene, under
 
 
@@ -94,3 +99,70 @@ async def test_a_batch_that_is_in_place_counts_once(tmp_path):
         scene.write_manifest()
         assert (await scene.run(placement="count")).code == 0
         assert counts(scene) == [4, 5]
+
+
+async def volume(verb, *words):
+    """Run ``cfetch volume`` as a process of its own; its document."""
+    done = await asyncio.to_thread(cfetch, "volume", verb, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["volumes"]
+
+
+async def test_a_paused_volume_gets_nothing_until_it_is_resumed(tmp_path):
+    """The run names it, its files count as in place, and if all are paused the run says what to do."""
+    async with Origin({}) as origin:
+        scene = Scene(tmp_path, origin.url, batches(a=5), volumes=2)
+        origin.files = scene.files
+        v0, v1 = scene.to
+        assert (await scene.run()).code == 0
+        (paused,) = await volume("pause", v0)
+        assert paused == {"volume": str(v0), "paused": True, "changed": True}
+        rows = await volume("list", "--to", v0)
+        assert {row["volume"]: row["state"] for row in rows} == {str(v0): "paused", str(v1): "mounted"}
+        origin.files = scene.files = batches(a=5, b=3, c=2)
+        scene.write_manifest()
+        found = await scene.run(placement="count")
+        assert (found.code, counts(scene), len(scene.faults())) == (0, [5, 5], 0)
+        assert "`cfetch volume resume` ends that" in found.paused[0].reason
+        await volume("pause", v1)
+        code, _, said = await scene.command()
+        assert (code, "every destination is paused" in said) == (3, True)
+        rows = await volume("resume", v0, v1)
+        assert [row["changed"] for row in rows] == [True, True]
+        origin.files = scene.files = batches(d=4)
+        scene.write_manifest()
+        assert (await scene.run(placement="count")).code == 0
+        assert counts(scene) == [9, 5]
+
+
+async def test_files_that_were_removed_by_hand_count_until_a_rescan(tmp_path):
+    """Records are read at the beginning of a run; ``rescan`` makes them true again."""
+    async with Origin({}) as origin:
+        scene = Scene(tmp_path, origin.url, batches(a=6, b=4), volumes=2)
+        origin.files = scene.files
+        v0, v1 = scene.to
+        assert (await scene.run(placement="count")).code == 0
+        assert counts(scene) == [6, 4]
+        for name in under(v0):
+            (v0 / name).unlink()
+        rows = await volume("rescan", "--to", v0, "--to", v1)
+        assert [(row["files_before"], row["files"], row["missing"]) for row in rows] == [(6, 0, 6), (4, 4, 0)]
+        origin.files = scene.files = batches(c=3)
+        scene.write_manifest()
+        assert (await scene.run(placement="count")).code == 0
+        assert counts(scene) == [3, 4]
+
+
+async def test_space_that_is_to_be_kept_free_is_not_used(tmp_path):
+    """A volume that has no more than that takes nothing; a share is of its file system."""
+    async with Origin({}) as origin:
+        scene = Scene(tmp_path, origin.url, batches(a=5), volumes=1)
+        origin.files = scene.files
+        code, _, said = await scene.command("--keep-free", "99.999%")
+        assert (code, "has room for 0" in said) == (3, True)
+        usage = os.statvfs(tmp_path)
+        with closing(Directory(tmp_path / "v0", keep_free=1 << 20)) as directory:
+            free_bytes = directory.free_bytes()
+        assert free_bytes is not None
+        assert abs(usage.f_bavail * usage.f_frsize - free_bytes) < 1 << 30
+        assert (await scene.run(keep_free=1 << 20)).code == 0

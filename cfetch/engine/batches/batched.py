@@ -52,7 +52,7 @@ class Batched:
         outside: Surroundings,
     ) -> None:
         has_several = len(volumes) > 1
-        mode = Mode(placing.mode) if has_several else Mode.COUNT
+        mode = self._mode = Mode(placing.mode) if has_several else Mode.COUNT
         arrivals = Arrivals(
             entries,
             volumes,
@@ -72,6 +72,7 @@ class Batched:
         self._publishing = Publishing(volumes, switch)
         self._stagings = Stagings(entries, self._volumes, queues, self.schedule, ledger)
         earlier = outside.earlier or NOTHING_EARLIER
+        self._keep_turn = earlier.keep_turn
         placer = self._placer = Placer(
             len(volumes), mode=mode, deadline_s=placing.deadline_s, earlier=earlier
         )
@@ -121,6 +122,8 @@ class Batched:
             self._stagings.cancel(transfer)
         self._completion.cancel_rest()
         self._watch.report_left_behind()
+        if self._mode is Mode.ROUND_ROBIN:
+            self._keep_turn(self._placer.turn)
 
     def stop(self) -> None:
         """Place nothing more, and have less patience with volumes."""
@@ -256,11 +259,6 @@ class Batched:
     def note_straggler(self, volume_index: int) -> None:
         """Note that a file on this volume was far slower than the rest: the volume may be slow."""
         self._watch.note_straggler(volume_index)
-
-    @property
-    def turn(self) -> int:
-        """Passes on ``Placer.turn``."""
-        return self._placer.turn
 
     def views(self) -> list[VolumeView]:
         """The volumes for the dashboard."""

@@ -4,7 +4,7 @@ The rule is that of opportunistic distribution: a batch is never divided, it goe
 and the caller counts it there at once, so that the next choice sees it. The mode says how load is measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from heapq import heapreplace
@@ -50,12 +50,13 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
 class Earlier(NamedTuple):
     """What earlier runs have left: by volume its bytes and files, and whether it is paused; whose turn it is.
 
-    ``held`` is empty if nothing is known.
+    ``held`` is empty if nothing is known. ``keep_turn`` gets the volume that comes next, at the end.
     """
 
     held: Sequence[tuple[int, int]] = ()
     paused: AbstractSet[int] = frozenset()
     turn: int = 0
+    keep_turn: Callable[[int], None] = lambda index: None  # noqa: ARG005 - nobody asks
 
 
 class Verdict(NamedTuple):

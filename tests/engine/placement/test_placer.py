@@ -691,7 +691,9 @@ def test_a_paused_volume_gets_nothing_and_keeps_what_is_whole_there():
     placer.submit(1, 5, 5, 0.0, home=0, in_place=2)
     placer.submit(2, 0, 5, 0.0, home=0, in_place=5)
     assert [(placed.batch, placed.volume) for placed in placer.assign(0.0)] == [(0, 1), (1, 1), (2, 0)]
-    assert placer.begin(0, 0.0).batch == 2
+    began = placer.begin(0, 0.0)
+    assert began is not None
+    assert began.batch == 2
     assert placer.begin(0, 0.0) is None
     alone = Placer(1, mode=Mode.COUNT, deadline_s=1.0, earlier=Earlier((), frozenset({0})))
     with pytest.raises(Unplaceable, match="every destination is paused"):

@@ -99,7 +99,7 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
     Nobody else may be at work there. Raises LocalFault, OSError.
     """
     for root in roots:
-        yield from undo_unfinished(root, roots)
+        yield from _undo_unfinished(root, roots)
     for root in roots:
         for record in read_records(root):
             if isinstance(record, BatchRecord) and record.moves:
@@ -136,11 +136,11 @@ def undo_killed_moves(directories: Sequence[Directory]) -> None:
             occupy(directory)
             stack.callback(leave, directory)
         for root in roots:
-            for _ in undo_unfinished(root, roots):
+            for _ in _undo_unfinished(root, roots):
                 pass
 
 
-def undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
+def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
     """Undo the moves to ``root`` that have come to no record, as ``recover`` does."""
     moves = root / STATE_NAME / MOVES
     begun = sorted(path.name for path in moves.iterdir() if path.is_dir()) if moves.is_dir() else []

@@ -63,6 +63,14 @@ class Counts(Sums):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.end_s = end_s
 
+    def take_back(self, gone: "Counts") -> None:
+        """Note that files which were counted as in place cannot be read any more."""
+        self.done -= gone.done
+        self.done_bytes -= gone.done_bytes
+        self.skipped -= gone.skipped
+        self.skipped_bytes -= gone.skipped_bytes
+        self.missing_bytes += gone.in_place_bytes
+
     @property
     def in_place(self) -> int:
         """Entries whose file is published."""

@@ -4,12 +4,13 @@
 and ``bytes.wasted`` those of them that are in no file at the end (see ``cfetch.show.wasted_bytes``).
 """
 
+from collections import defaultdict
 from typing import Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from cfetch.base.errors import CfetchError, Interrupted
+from cfetch.base.errors import CfetchError, Held, Interrupted
 from cfetch.base.events import (
     BatchCommitted,
     EntriesFinished,
@@ -119,6 +120,7 @@ class Tally:
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
         self._volumes: dict[str, Summary.Volume] = {}  # if there are several
+        self._at: defaultdict[str, Counts] = defaultdict(Counts)  # what is in place on each of several
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -150,8 +152,22 @@ class Tally:
                 }
         elif isinstance(event, BatchCommitted):
             self._count_at(event.volume, batches=1)
-        elif isinstance(event, VolumePaused) and (volume := self._volumes.get(event.volume)) is not None:
-            self._volumes[event.volume] = replace(volume, out_of_use=event.reason)
+        elif isinstance(event, VolumePaused):
+            if (volume := self._volumes.get(event.volume)) is not None:
+                self._volumes[event.volume] = replace(volume, out_of_use=event.reason)
+            if event.left is not None:
+                self._take_back(event.volume, event.left)
+
+    def _take_back(self, name: str, left: int) -> None:
+        """Count only ``left`` of the files on a volume as in place: the others cannot be read any more."""
+        held = self._at[name] if self._volumes else self.counts
+        lost = max(0, held.in_place - left)
+        done = min(held.done, lost)
+        gone = Counts(done=done, skipped=lost - done)
+        gone.done_bytes = held.done_bytes * done // max(1, held.done)
+        gone.skipped_bytes = held.skipped_bytes * gone.skipped // max(1, held.skipped)
+        self.counts.take_back(gone)
+        self._count_at(name, files=-lost, size_bytes=-gone.in_place_bytes)
 
     def _count_at(self, name: str, *, files: int = 0, size_bytes: int = 0, batches: int = 0) -> None:
         volume = self._volumes.get(name)
@@ -169,6 +185,7 @@ class Tally:
         if record.is_in_place:
             if self._volumes:
                 self._count_at(record.volume, files=1, size_bytes=record.bytes)
+                self._at[record.volume].add(record)
             return
         if record.status != "failed":
             return
@@ -233,6 +250,7 @@ class Tally:
         ``end``: the record of the end, if it exists already; then the replay is not repeated.
         """
         unfinished = self.unfinished
+        others = error.in_place if isinstance(error, Held) else None
         summary = summary_of(
             self.counts,
             instant=self._instant,
@@ -252,4 +270,5 @@ class Tally:
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
             reason=UNSET if error is None else str(error),
+            completed_by_other=UNSET if others is None else others,
         )

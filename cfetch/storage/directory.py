@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.base.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, Vanished, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.descriptors import HeldDirectories
@@ -174,13 +174,16 @@ class Directory:
             self.staging.close()
 
     def confirm(self) -> None:
-        """Raise VolumeFault if the files or batches of this run do not stand here any more.
+        """Raise Vanished if the files or batches of this run do not stand here any more.
 
         Then something has moved, unmounted or emptied the directory. If it has no files of this run, this
         does not matter.
         """
         if self.holds_files:
-            self._held.confirm_root()
+            try:
+                self._held.confirm_root()
+            except VolumeFault as fault:
+                raise Vanished(str(fault)) from None
         if self._batches:
             self.records.confirm()
 

@@ -15,7 +15,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.labels import require_mount
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
-from tests.volumes.scene import KIB, Scene, named
+from tests.volumes.scene import KIB, Scene, named, under
 
 
 def whole(scene, below):
@@ -338,6 +338,9 @@ async def test_c104_a_volume_goes_after_it_has_taken_a_batch(tmp_path, go, why):
         scene = Scene(tmp_path, origin.url, files, volumes=2)
         run = await scene.run(listener)
         assert (run.code, len(gone), len(reasons)) == (3, 1, 1)
+        readable = [len(under(root)) for root in scene.to]
+        assert [row["files"] for row in run.summary["volumes"]] == readable
+        assert (run.summary["files"]["done"], run.summary["status"]) == (sum(readable), "partial")
         assert f"{second}" in reasons[0]
         assert why in reasons[0]
         assert (await scene.run()).code == 0

@@ -63,6 +63,17 @@ class Counts(Sums):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.end_s = end_s
 
+    def split_off(self, left: int) -> "Counts":
+        """The files in place above ``left``; their bytes are in proportion."""
+        lost = max(0, self.in_place - left)
+        done = min(self.done, lost)
+        return Counts(
+            done=done,
+            done_bytes=self.done_bytes * done // max(1, self.done),
+            skipped=lost - done,
+            skipped_bytes=self.skipped_bytes * (lost - done) // max(1, self.skipped),
+        )
+
     def take_back(self, gone: "Counts") -> None:
         """Note that files which were counted as in place cannot be read any more."""
         self.done -= gone.done

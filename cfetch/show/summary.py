@@ -4,7 +4,6 @@
 and ``bytes.wasted`` those of them that are in no file at the end (see ``cfetch.show.wasted_bytes``).
 """
 
-from collections import defaultdict
 from typing import Literal
 
 from msgspec import UNSET
@@ -101,6 +100,25 @@ def summary_of(
     )
 
 
+class _VolumeTally:
+    """What is in place on one of several volumes."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.batches = 0
+        self.out_of_use: str | None = None
+
+    def describe(self, name: str) -> Summary.Volume:
+        """Its part of the summary."""
+        return Summary.Volume(
+            volume=name,
+            files=self.counts.in_place,
+            bytes=self.counts.in_place_bytes,
+            batches=self.batches,
+            out_of_use=self.out_of_use,
+        )
+
+
 class Tally:
     """A listener that counts; ``summary`` may be asked at any time."""
 
@@ -119,8 +137,7 @@ class Tally:
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
-        self._volumes: dict[str, Summary.Volume] = {}  # if there are several
-        self._at: defaultdict[str, Counts] = defaultdict(Counts)  # what is in place on each of several
+        self._volumes: dict[str, _VolumeTally] = {}  # if there are several
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -146,46 +163,26 @@ class Tally:
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
             if len(event.destinations) > 1:
-                self._volumes = {
-                    name: Summary.Volume(volume=name, files=0, bytes=0, batches=0, out_of_use=None)
-                    for name in event.destinations
-                }
-        elif isinstance(event, BatchCommitted):
-            self._count_at(event.volume, batches=1)
+                self._volumes = {name: _VolumeTally() for name in event.destinations}
+        elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
+            self._volumes[event.volume].batches += 1
         elif isinstance(event, VolumePaused):
-            if (volume := self._volumes.get(event.volume)) is not None:
-                self._volumes[event.volume] = replace(volume, out_of_use=event.reason)
+            volume = self._volumes.get(event.volume)
+            if volume is not None:
+                volume.out_of_use = event.reason
             if event.left is not None:
-                self._take_back(event.volume, event.left)
-
-    def _take_back(self, name: str, left: int) -> None:
-        """Count only ``left`` of the files on a volume as in place: the others cannot be read any more."""
-        held = self._at[name] if self._volumes else self.counts
-        lost = max(0, held.in_place - left)
-        done = min(held.done, lost)
-        gone = Counts(done=done, skipped=lost - done)
-        gone.done_bytes = held.done_bytes * done // max(1, held.done)
-        gone.skipped_bytes = held.skipped_bytes * gone.skipped // max(1, held.skipped)
-        self.counts.take_back(gone)
-        self._count_at(name, files=-lost, size_bytes=-gone.in_place_bytes)
-
-    def _count_at(self, name: str, *, files: int = 0, size_bytes: int = 0, batches: int = 0) -> None:
-        volume = self._volumes.get(name)
-        if volume is not None:
-            self._volumes[name] = replace(
-                volume,
-                files=volume.files + files,
-                bytes=volume.bytes + size_bytes,
-                batches=volume.batches + batches,
-            )
+                held = self.counts if volume is None else volume.counts
+                gone = held.split_off(event.left)
+                held.take_back(gone)
+                if held is not self.counts:
+                    self.counts.take_back(gone)
 
     def _note_entry(self, record: FileRecord) -> None:
         self._makespan.add(record)
         self._ending.add(record)
         if record.is_in_place:
-            if self._volumes:
-                self._count_at(record.volume, files=1, size_bytes=record.bytes)
-                self._at[record.volume].add(record)
+            if record.volume in self._volumes:
+                self._volumes[record.volume].counts.add(record)
             return
         if record.status != "failed":
             return
@@ -266,7 +263,7 @@ class Tally:
         )
         return replace(
             summary,
-            volumes=list(self._volumes.values()) or UNSET,
+            volumes=[volume.describe(name) for name, volume in self._volumes.items()] or UNSET,
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
             reason=UNSET if error is None else str(error),

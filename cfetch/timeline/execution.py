@@ -373,7 +373,7 @@ class Execution:
             self._table.attempts.remove(self.instant, self.epoch)
 
     def _count_completed(self, entry: Entry) -> int | None:
-        """Count the files in place by the record of the run that has completed the plan; None: it has none."""
+        """Count the files in place, by the record of the run that has completed the plan."""
         with suppress(NewerRecord):
             record = self._table.store.read_plan(entry)
             if record is not None and record.completion is not None:

@@ -70,6 +70,7 @@ class VolumeBooks:
     """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that is a probe, if any.
 
     ``held_bytes`` and ``held_count`` (files) stand there. ``is_paused``: by a person, for the whole run.
+    ``failed_s``: when it failed last.
     """
 
     breaker: Breaker = CLOSED
@@ -85,6 +86,7 @@ class VolumeBooks:
     held_bytes: int = 0
     held_count: int = 0
     is_paused: bool = False
+    failed_s: float = -inf
 
     @property
     def usable(self) -> bool:

@@ -78,8 +78,11 @@ class Placer:
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
     while the batch lacks only the room that other batches take. The first failure after ``note_progress``
-    restarts it. While no volume can store anything, all batches share one deadline (``deadlines.py``). A
-    batch whose deadline is over is never a probe: with the pauses of several volumes it would never end.
+    restarts it. While no volume can store anything, all batches share one deadline (``deadlines.py``).
+
+    The deadline itself is a probe: each volume that is out of use is tried once more then, whatever its pause
+    is, and batches wait for that answer. A volume that has failed since a batch's deadline is not tried for
+    it again: with the pauses of several volumes it would never end.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class Placer:
         if not volume.usable or volume.evidence < EVIDENCE or not better:
             return False
         volume.reason = f"{volume.evidence} files in a row were far slower than the rest"
+        volume.failed_s = now_s
         volume.breaker = volume.breaker.fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         self._withdraw(volume, now_s)
         return True
@@ -309,6 +313,7 @@ class Placer:
             if was_probe:
                 volume.breaker = volume.breaker.end_probe(now_s)
             return []
+        volume.failed_s = now_s
         if was_usable or was_probe:  # otherwise it was begun before a failure that has been counted
             volume.breaker = volume.breaker.admit().fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         return self._withdraw(volume, now_s) if was_usable else []
@@ -319,7 +324,7 @@ class Placer:
         A pause that was over is doubled, as after a failed probe.
         """
         volume = self._volumes[index]
-        volume.reason = reason
+        volume.reason, volume.failed_s = reason, now_s
         if volume.breaker.opens_s(now_s) <= now_s:
             volume.breaker = volume.breaker.admit()
         volume.breaker = volume.breaker.fail(now_s, threshold=1, longest_s=self._longest_pause_s)
@@ -347,7 +352,11 @@ class Placer:
 
         Call it after ``assign``.
         """
-        over = [batch for batch in self._waiting if now_s > self._deadlines.of(batch)]
+        over = [
+            batch
+            for batch in self._waiting
+            if now_s > self._deadlines.of(batch) and not self._find_last_tries(batch)
+        ]
         for batch in over:
             self._waiting.remove(batch)
             del self._batches[batch.number]
@@ -368,9 +377,27 @@ class Placer:
             if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
-            over_s = nextafter(self._deadlines.of(batch), inf)  # it is over only after the deadline
+            over_s = self._next_of(batch)
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
+
+    def _next_of(self, batch: BatchState) -> float:
+        """When something is due for a waiting batch: its last tries at the deadline, or its end after it."""
+        deadline_s = self._deadlines.of(batch)
+        tries = self._find_last_tries(batch)
+        if any(volume.probe is None for volume in tries):
+            return deadline_s
+        return inf if tries else nextafter(deadline_s, inf)
+
+    def _find_last_tries(self, batch: BatchState) -> list[VolumeBooks]:
+        """Find the volumes out of use that may yet take the batch: in a probe, or in their last try."""
+        return [
+            volume
+            for index, volume in enumerate(self._volumes)
+            if not volume.usable
+            and volume.may_take(index, batch)
+            and (volume.probe is not None or volume.failed_s < self._deadlines.of(batch))
+        ]
 
     # moves between the states
 
@@ -408,7 +435,9 @@ class Placer:
 
     def _probe(self, index: int, now_s: float) -> Placed | None:
         volume = self._volumes[index]
-        if volume.breaker.position is not Position.OPEN or volume.breaker.opens_s(now_s) > now_s:
+        if volume.breaker.position is not Position.OPEN:
+            return None
+        if volume.breaker.opens_s(now_s) > now_s and not self._is_last_try(index, now_s):
             return None
         batch = self._candidate(index, now_s)
         if batch is None:
@@ -424,8 +453,20 @@ class Placer:
         return placed
 
     def _candidate(self, index: int, now_s: float) -> BatchState | None:
-        free = (batch for batch in self._waiting if now_s <= self._deadlines.of(batch))
+        failed_s = self._volumes[index].failed_s
+        deadlines = ((batch, self._deadlines.of(batch)) for batch in self._waiting)
+        free = (batch for batch, end_s in deadlines if now_s <= end_s or failed_s < end_s)
         return find_probe(self._volumes, free, index, self._mode)
+
+    def _is_last_try(self, index: int, now_s: float) -> bool:
+        """Whether a batch whose deadline has come may yet go to volume ``index``, which is in its pause."""
+        volume = self._volumes[index]
+        return any(
+            volume.failed_s < self._deadlines.of(batch) <= now_s
+            and volume.may_take(index, batch)
+            and find_open_home(self._volumes, batch) is None
+            for batch in self._waiting
+        )
 
     def _leave_queue(self, batch: BatchState, now_s: float) -> int | None:
         """Take the batch out of its queue, in which its deadline stood still. Returns the volume it had."""

@@ -401,8 +401,9 @@ def test_the_deadline_does_not_run_in_a_queue():
     assert story.produce(5) == [0]
     story.placer.volume_failed(0, 100.0, "gone")
     assert [over.batch for over in story.placer.overdue(102.0)] == [0]
+    assert story.try_last(102.0) == [0]
     (over,) = story.placer.overdue(nextafter(102.0, inf))
-    assert over == (1, "no destination took it within 2 s", ("gone",))
+    assert over == (1, "no destination took it within 2 s", ("P0 broke",))
 
 
 def test_what_was_taken_counts_for_one_failure():
@@ -415,6 +416,7 @@ def test_what_was_taken_counts_for_one_failure():
     story.placer.begin(1, 5.0)
     story.fail(batch, 6.0)
     assert story.placer.overdue(7.0) == []
+    assert story.try_last(7.0) == [0, 1]
     assert [over.batch for over in story.placer.overdue(nextafter(7.0, inf))] == [batch]
 
 
@@ -440,6 +442,7 @@ def test_a_failure_does_not_begin_the_deadline_anew():
     story.placer.begin(1, 1.0)
     story.fail(batch, 2.0)
     assert story.placer.overdue(2.0) == []
+    assert story.try_last(2.0) == [0]  # the other has just failed
     assert [over.batch for over in story.placer.overdue(nextafter(2.0, inf))] == [batch]
 
 
@@ -495,13 +498,14 @@ def test_who_arrives_in_a_drought_shares_its_deadline():
     story, first = dry(0, 0)
     second = story.tell(10, 4.0)
     assert story.placer.overdue(5.0) == []
+    assert story.try_last(5.0) == [0, 1]
     over = story.placer.overdue(nextafter(5.0, inf))
     assert [one.batch for one in over] == [first, second]
     third = story.tell(10, 6.0)
     assert story.placer.assign(6.0) == []
     assert story.placer.next_s(6.0) == 6.0
     (gone,) = story.placer.overdue(6.0)
-    assert gone == (third, "no destination took it within 5 s", ("P0 is gone", "P1 is gone"))
+    assert gone == (third, "no destination took it within 5 s", ("P0 broke", "P1 broke"))
 
 
 def test_volumes_without_room_are_a_drought_too():
@@ -511,6 +515,7 @@ def test_volumes_without_room_are_a_drought_too():
     story.placer.volume_failed(1, 0.0, "P1 is gone")
     first = story.tell(10, 0.0)
     assert story.placer.assign(0.0) == []
+    assert story.try_last(5.0) == [1]
     assert [one.batch for one in story.placer.overdue(5.1)] == [first]
     large, small = story.tell(10, 6.0), story.tell(9, 6.0)
     assert [(one.batch, one.volume) for one in story.placer.assign(6.0)] == [(small, 0)]
@@ -521,6 +526,7 @@ def test_volumes_without_room_are_a_drought_too():
     assert story.placer.assign(7.0)[0].probe
     story.fail(large, 7.0)
     assert story.placer.overdue(11.0) == []
+    assert story.try_last(11.0) == [1]
     assert [one.batch for one in story.placer.overdue(11.1)] == [large]
 
 
@@ -534,6 +540,7 @@ def test_a_volume_that_comes_back_ends_the_drought():
     second = story.tell(10, 4.5)
     assert story.placer.assign(4.5) == []
     assert story.placer.overdue(9.5) == []
+    assert story.try_last(9.5) == [0]
     assert [one.batch for one in story.placer.overdue(9.6)] == [second]
 
 
@@ -547,20 +554,22 @@ def test_a_part_that_is_durable_ends_the_drought():
     assert story.placer.assign(5.0) == []
     story.fail(first, 5.5)
     assert story.placer.overdue(10.0) == []
+    assert story.try_last(10.0) == [0]
     assert [one.batch for one in story.placer.overdue(10.1)] == [second]
 
 
-def test_while_a_volume_is_tried_each_batch_has_its_own_deadline():
-    """The one that arrives just then is not given up before it is known how the probe ends."""
+def test_while_a_volume_is_tried_no_batch_that_it_may_take_is_given_up():
+    """The one that arrives just then waits until it is known how the probe ends."""
     story, _ = dry(0)
     story.placer.assign(LATER_S)
     story.begin(0, LATER_S)
     second = story.tell(10, 4.0)
     assert story.placer.assign(6.0) == []
     assert story.placer.overdue(6.0) == []
-    assert story.placer.next_s(6.0) == nextafter(9.0, inf)
-    story.placer.volume_failed(0, 6.0, "gone again")
-    assert second in [one.batch for one in story.placer.overdue(6.0)]
+    assert story.placer.next_s(6.0) == inf
+    assert story.placer.overdue(9.5) == []
+    story.placer.volume_failed(0, 9.5, "gone again")
+    assert second in [one.batch for one in story.placer.overdue(9.5)]
 
 
 # evidence

@@ -17,6 +17,7 @@ OUT_OF_USE = "out of use"
 NO_ROOM = "no room"
 REFUSED = "refused it before"
 PAUSED = "paused by `cfetch volume pause`"
+SAME_ROOM = 0.01  # rooms that differ by less are taken for equal
 RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files
 RESERVE_SHARE = 0.01  # the largest reserve, as a share of the volume
 
@@ -118,10 +119,10 @@ def choose(
     ``without`` and volumes without room for this batch are no candidates.
     """
     speeds = speeds_of(volumes)
-    filled = _filled_shares(volumes) if mode is Mode.FINISH else [0.0] * len(volumes)
+    by_bytes = any(volume.room_bytes is None for volume in volumes)
     verdicts: list[Verdict] = []
     best: int | None = None
-    least = (0.0, 0.0)
+    least = 0.0
     for index, volume in enumerate(volumes):
         why = _objection(volume, size_bytes, refused=index in without)
         if why:
@@ -135,24 +136,27 @@ def choose(
             case Mode.ROUND_ROBIN:
                 cost = float((index - turn) % len(volumes))
         verdicts.append(Verdict(cost, "", volume.held_bytes))
-        if best is None or (cost, filled[index]) < least:
-            best, least = index, (cost, filled[index])
+        is_less = best is None or cost < least
+        if not is_less and best is not None and cost == least and mode is Mode.FINISH:
+            is_less = _is_emptier(volume, volumes[best], by_bytes=by_bytes)
+        if is_less:
+            best, least = index, cost
     is_measured = any(volume.speed_bps > 0 for volume in volumes)
-    is_tie = any(filled) and sum(verdict.cost == least[0] for verdict in verdicts) > 1
+    equal = [verdict for verdict in verdicts if verdict.cost == least]
+    is_tie = mode is Mode.FINISH and len(equal) > 1 and any(verdict.held_bytes for verdict in equal)
     return Choice(best, tuple(verdicts), mode, is_measured, is_tie)
 
 
-def _filled_shares(volumes: Sequence[VolumeState]) -> list[float]:
-    """How much of the space that cfetch has on each volume is filled, as ``rebalance`` sees it.
+def _is_emptier(one: VolumeState, other: VolumeState, *, by_bytes: bool) -> bool:
+    """Whether less of the space that cfetch has on a volume is filled, as ``rebalance`` sees it.
 
-    If the space of a volume is unknown, the bytes of all are compared.
+    ``by_bytes``, and if both have as much room, the bytes are compared: directories of one disk state its
+    room a moment apart, and what other programs write meanwhile must not decide.
     """
-    if any(volume.room_bytes is None for volume in volumes):
-        return [float(volume.held_bytes) for volume in volumes]
-    spaces = [volume.held_bytes + (volume.room_bytes or 0) for volume in volumes]
-    return [
-        volume.held_bytes / space if space else 0.0 for volume, space in zip(volumes, spaces, strict=True)
-    ]
+    room, other_room = one.room_bytes or 0, other.room_bytes or 0
+    if by_bytes or abs(room - other_room) <= SAME_ROOM * max(room, other_room):
+        return one.held_bytes < other.held_bytes
+    return one.held_bytes * (other.held_bytes + other_room) < other.held_bytes * (one.held_bytes + room)
 
 
 def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:

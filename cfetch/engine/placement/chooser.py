@@ -147,16 +147,16 @@ def choose(
     return Choice(best, tuple(verdicts), mode, is_measured, is_tie)
 
 
-def _is_emptier(one: VolumeState, other: VolumeState, *, by_bytes: bool) -> bool:
+def _is_emptier(volume: VolumeState, other: VolumeState, *, by_bytes: bool) -> bool:
     """Whether less of the space that cfetch has on a volume is filled, as ``rebalance`` sees it.
 
     ``by_bytes``, and if both have as much room, the bytes are compared: directories of one disk state its
     room a moment apart, and what other programs write meanwhile must not decide.
     """
-    room, other_room = one.room_bytes or 0, other.room_bytes or 0
+    room, other_room = volume.room_bytes or 0, other.room_bytes or 0
     if by_bytes or abs(room - other_room) <= SAME_ROOM * max(room, other_room):
-        return one.held_bytes < other.held_bytes
-    return one.held_bytes * (other.held_bytes + other_room) < other.held_bytes * (one.held_bytes + room)
+        return volume.held_bytes < other.held_bytes
+    return volume.held_bytes * (other.held_bytes + other_room) < other.held_bytes * (volume.held_bytes + room)
 
 
 def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:

@@ -238,6 +238,7 @@ def open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
         state=where.state,
         write_timeout_s=settings.write_timeout,
         mounted=settings.mounted,
+        keep_free=settings.keep_free,
         heartbeats=make_heartbeats(settings),
     )
     stack.callback(volumes.close)

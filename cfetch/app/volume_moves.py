@@ -59,7 +59,7 @@ class _Group(NamedTuple):
     bytes: int
 
 
-class _Opened(NamedTuple):
+class OpenedVolumes(NamedTuple):
     """Volumes that nobody else is at work on; interrupted moves are ended."""
 
     roots: tuple[Path, ...]
@@ -114,7 +114,7 @@ class PreparedMoves:
 
     def __init__(
         self,
-        volumes: _Opened,
+        volumes: OpenedVolumes,
         groups: Sequence[_Group],
         relocation: Relocation,
         stayed: Sequence[StayedBatch],
@@ -225,7 +225,7 @@ def prepare_drain(
     # share files move as one batch, as a file that two records name can stand on one volume only.
     everything = replace(settings, to=(*settings.to, *leaving))
     away = frozenset(range(len(settings.to), len(everything.to)))
-    with _open_volumes(everything, pause, note) as volumes:
+    with open_occupied(everything, pause, note) as volumes:
         groups, stayed = volumes.groups()
         emptied = {str(volumes.roots[index]) for index in away}
         stayed = [batch for batch in stayed if batch.volume in emptied]
@@ -250,7 +250,7 @@ def prepare_rebalance(
     """
     if len(settings.to) < 2:
         raise UsageError("one volume is always level; name all volumes, each with --to")
-    with _open_volumes(settings, pause, note) as volumes:
+    with open_occupied(settings, pause, note) as volumes:
         groups, stayed = volumes.groups()
         shelves = volumes.shelves(groups)
         bound_bytes = int(within * sum(shelf.bytes for shelf in shelves) / len(shelves))
@@ -282,15 +282,18 @@ def _join_overlapping(records: Sequence[BatchRecord]) -> list[list[BatchRecord]]
 
 
 @contextmanager
-def _open_volumes(
+def open_occupied(
     settings: Settings, pause: Callable[[float], None], note: Callable[[str], None]
-) -> Iterator[_Opened]:
+) -> Iterator[OpenedVolumes]:
+    """Open the volumes, keep runs away, and end moves that were interrupted. Raises Held, LocalFault."""
     refuse_stores(settings)
     where = find_places(settings)
     roots = where.directories
     labels = Labels(where.state)
     with ExitStack() as stack:
-        standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
+        standings = tuple(
+            look_at(root, labels, settings.write_timeout, keep_free=settings.keep_free) for root in roots
+        )
         for standing in standings:
             if standing.state == "missing" and (standing.root.exists() or standing.root in labels.roots):
                 raise LocalFault(f"{standing.root}: {standing.why}")
@@ -308,8 +311,10 @@ def _open_volumes(
                 for ended in recover(writable)
             )
         strike_out_replaced(directories)
-        standings = tuple(look_at(root, labels, settings.write_timeout) for root in roots)
-        yield _Opened(roots, standings, labels, recovered)
+        standings = tuple(
+            look_at(root, labels, settings.write_timeout, keep_free=settings.keep_free) for root in roots
+        )
+        yield OpenedVolumes(roots, standings, labels, recovered)
 
 
 def _occupy_all(

@@ -19,7 +19,7 @@ from cfetch.run.directories import find_places
 from cfetch.run.labels import Labels, read_label
 from cfetch.show.volume_view import Holder, VolumeRow, Volumes, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
-from cfetch.storage.files import STATE_NAME, local_fault
+from cfetch.storage.files import PAUSED, STATE_NAME, local_fault
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.lacking import count_free_bytes
 from cfetch.storage.tree import ReadOnlyTree
@@ -29,7 +29,7 @@ Advance = Callable[[int, int], None]
 
 
 class Standing(NamedTuple):
-    """A volume that was looked at. ``state``: mounted, full, read-only or missing; ``why`` it is missing.
+    """A volume that was looked at. ``state``: mounted, paused, full, read-only or missing, and ``why``.
 
     ``free_bytes`` is None if it is missing, or its file system does not say.
     """
@@ -120,17 +120,17 @@ def refuse_stores(settings: Settings) -> None:
         )
 
 
-def look_at(root: Path, labels: Labels, limit_s: float) -> Standing:
-    """Look at one volume, for at most ``limit_s``."""
+def look_at(root: Path, labels: Labels, limit_s: float, *, keep_free: float = 0) -> Standing:
+    """Look at one volume, for at most ``limit_s``; ``keep_free`` of its space does not count as free."""
     try:
-        return call_within(limit_s, str(root), lambda: _look(root, labels))
+        return call_within(limit_s, str(root), lambda: _look(root, labels, keep_free))
     except VolumeFault as fault:
         return Standing(root, None, "missing", str(fault), None)
     except OSError as error:
         return Standing(root, None, "missing", str(local_fault(error, f"cannot read {root}")), None)
 
 
-def _look(root: Path, labels: Labels) -> Standing:
+def _look(root: Path, labels: Labels, keep_free: float) -> Standing:
     if not root.is_dir():
         return Standing(root, None, "missing", "there is no such directory; is it mounted?", None)
     labels.check(root)
@@ -140,9 +140,11 @@ def _look(root: Path, labels: Labels) -> Standing:
     place = root / STATE_NAME if (root / STATE_NAME).is_dir() else root
     if usage.f_flag & os.ST_RDONLY or not os.access(place, os.W_OK):
         state = "read-only"
+    elif os.path.lexists(root / STATE_NAME / PAUSED):
+        state = "paused"
     elif free_bytes is not None and free_bytes <= reserve_bytes(usage.f_blocks * usage.f_frsize):
         state = "full"
-    return Standing(root, read_label(root), state, None, free_bytes)
+    return Standing(root, read_label(root), state, None, count_free_bytes(usage, keep_free))
 
 
 def _describe(standing: Standing, advance: Advance) -> tuple[VolumeRow, list[str]]:

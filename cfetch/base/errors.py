@@ -258,6 +258,14 @@ class VolumeFault(LocalFault):
         self.denied = denied
 
 
+class Vanished(VolumeFault):
+    """Files that a run has put on a volume, or found there, cannot be read any more; ``left`` of them can."""
+
+    def __init__(self, message: str, *, left: int = 0, no_room: bool = False, denied: bool = False) -> None:
+        super().__init__(message, no_room=no_room, denied=denied)
+        self.left = left
+
+
 class Unstorable(LocalFault):
     """The file system of the destination does not take this one file: its name, size, place or quota.
 
@@ -283,6 +291,7 @@ class Held(CfetchError):
     """Another live run has the plan. Names its host and pid, and the age of its last heartbeat in seconds.
 
     ``is_certain``: that run is known to be alive. Else it may be dead, and watching its heartbeat will show.
+    ``in_place``: that run has completed the plan, with so many files in place.
     """
 
     exit_code = 4
@@ -296,8 +305,10 @@ class Held(CfetchError):
         pid: int = 0,
         age_s: float | None = None,
         is_certain: bool = True,
+        in_place: int | None = None,
     ) -> None:
         super().__init__(message)
+        self.in_place = in_place
         self.host = host
         self.pid = pid
         self.age_s = age_s

@@ -318,11 +318,15 @@ class BatchPlaced(Event, frozen=True, kw_only=True):
 
 
 class VolumePaused(Event, frozen=True, kw_only=True):
-    """``volume`` is out of use for ``pause_s`` seconds, and its batches go to others; None: for good."""
+    """``volume`` is out of use for ``pause_s`` seconds, and its batches go to others; None: for good.
+
+    ``left``: of the files that were counted as in place there, so many can still be read; None: all.
+    """
 
     volume: str
     pause_s: float | None
     reason: str
+    left: int | None = None
 
 
 class BatchCommitted(Event, frozen=True, kw_only=True):

@@ -346,7 +346,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     It has ``volumes`` if there are several. ``failures_left_out``: the number of failures that are not
     listed. ``failures_allowed``: with up to so many failures, the exit code is 0. ``reason``: what ended the
-    run before its last entry.
+    run before its last entry. ``completed_by_other``: meanwhile another run has completed the plan, with so
+    many files in place; ``files`` are those of this run.
     """
 
     class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -447,6 +448,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failures_allowed: int = 0
     metrics: str | None
     reason: str | msgspec.UnsetType = msgspec.UNSET
+    completed_by_other: int | msgspec.UnsetType = msgspec.UNSET
     volumes: list[Volume] | msgspec.UnsetType = msgspec.UNSET
     feed: Feed | msgspec.UnsetType = msgspec.UNSET
     sync: Sync | msgspec.UnsetType = msgspec.UNSET

@@ -59,7 +59,7 @@ PANELS = {
         "limit_rate",
         "limit_rate_per_host",
     ),
-    "Volumes": ("placement", "batch_share", "write_timeout", "placement_deadline"),
+    "Volumes": ("placement", "batch_share", "keep_free", "write_timeout", "placement_deadline"),
     "Stragglers": (
         "mitigation",
         "policy",

@@ -134,7 +134,16 @@ def with_volumes(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_moves(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for moving batches between volumes, and --config, to ``command(…, settings)``."""
-    names = ("to", "state", "write_timeout", "placement", "heartbeat_interval", "heartbeat_misses", "wait")
+    names = (
+        *("to", "state", "write_timeout", "placement", "keep_free"),
+        *("heartbeat_interval", "heartbeat_misses", "wait"),
+    )
+    return _with_settings_of(command, names)
+
+
+def with_still_volumes(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the flags of volumes on which no run may work, and --config, to ``command(…, settings)``."""
+    names = ("to", "state", "write_timeout", "heartbeat_interval", "heartbeat_misses", "wait")
     return _with_settings_of(command, names)
 
 

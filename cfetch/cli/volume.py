@@ -1,4 +1,4 @@
-"""``cfetch volume``: what stands on which volume, and batches that move between volumes."""
+"""``cfetch volume``: what stands on which volume, pauses, and batches that move between volumes."""
 
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -7,13 +7,13 @@ import typer
 
 from cfetch.base.config.settings import Settings
 from cfetch.cli.output import print_message, print_result
-from cfetch.cli.verb_options import JsonOption, with_moves, with_volumes
+from cfetch.cli.verb_options import JsonOption, with_moves, with_still_volumes, with_volumes
 
 if TYPE_CHECKING:
     from cfetch.app.volume_moves import PreparedMoves
 
 app = typer.Typer(
-    help="List what stands on which volume; empty volumes and make them level.",
+    help="List what stands on which volume; pause volumes, empty them, make them level.",
     no_args_is_help=True,
 )
 
@@ -23,8 +23,8 @@ app = typer.Typer(
 def list_(*, json: JsonOption = False, settings: Settings) -> None:
     """List each volume: its state, its batches, their files and bytes, its free space.
 
-    The states are mounted, full, read-only and missing. Volumes that earlier runs have used together with
-    those of --to are listed too. The command reads the records of the batches, and looks at each file.
+    The states are mounted, paused, full, read-only and missing. Volumes that earlier runs have used together
+    with those of --to are listed too. The command reads the records of the batches, and looks at each file.
 
     Examples:
 
@@ -146,6 +146,68 @@ def rebalance(
 
     with prepare_rebalance(settings, within, pause=time.sleep, note=print_message) as prepared:
         _move(prepared, dry_run=dry_run, json=json)
+
+
+Paused = Annotated[
+    list[str],
+    typer.Argument(
+        help="The directory that is the volume; or several.", metavar="DIR...", show_default=False
+    ),
+]
+
+
+@app.command(no_args_is_help=True)
+def pause(*, volumes: Paused, json: JsonOption = False) -> None:
+    """Keep new batches from a volume; its files count as in place.
+
+    The mark is on the volume, so it holds for every later run, until `cfetch volume resume`. A run that is
+    under way goes on. A batch of which files are missing goes to another volume.
+
+    Examples:
+
+      cfetch volume pause /data3
+    """
+    _set_paused(volumes, paused=True, json=json)
+
+
+@app.command(no_args_is_help=True)
+def resume(*, volumes: Paused, json: JsonOption = False) -> None:
+    """Let a volume take batches again, after `cfetch volume pause`.
+
+    Examples:
+
+      cfetch volume resume /data3
+    """
+    _set_paused(volumes, paused=False, json=json)
+
+
+def _set_paused(volumes: list[str], *, paused: bool, json: bool) -> None:
+    from cfetch.app.volume_pauses import set_paused
+    from cfetch.show.volume_view import pause_lines
+
+    pauses = set_paused(volumes, paused=paused)
+    print_result(pauses, pause_lines(pauses), json=json)
+
+
+@app.command(no_args_is_help=True)
+@with_still_volumes
+def rescan(*, json: JsonOption = False, settings: Settings) -> None:
+    """Count again what stands on the volumes, when files were changed by hand.
+
+    A download places batches by the numbers in the records of earlier batches. The command looks at each file
+    that they name, and corrects the numbers; it moves and removes no file.
+
+    Examples:
+
+      cfetch volume rescan --to /data1 --to /data2
+    """
+    from cfetch.app.volume_counts import rescan as count_again
+    from cfetch.show.live.bar import progress_bar
+    from cfetch.show.volume_view import count_lines
+
+    with progress_bar("looking at files") as advance:
+        recount = count_again(settings, pause=time.sleep, note=print_message, advance=advance)
+    print_result(recount, count_lines(recount), json=json)
 
 
 def _move(prepared: "PreparedMoves", *, dry_run: bool, json: bool) -> None:

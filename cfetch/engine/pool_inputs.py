@@ -1,18 +1,22 @@
 """The values that the parts of a pool get from outside, as one object."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.clock import RunClock
 from cfetch.base.events import Listener
 from cfetch.show.counts import LiveCounts
+
+if TYPE_CHECKING:
+    from cfetch.engine.placement.chooser import Earlier
 
 
 class Surroundings(NamedTuple):
     """The plan's instant, the clock, the source of random numbers, the listeners.
 
     ``jitter`` returns uniform numbers in [0, 1). ``counts`` is one of the listeners of ``emit``: the engine
-    only reads it. ``confirm`` raises if the plan is not this run's any more.
+    only reads it. ``confirm`` raises if the plan is not this run's any more. ``earlier``: what earlier runs
+    have left on several volumes.
     """
 
     instant: str
@@ -21,3 +25,4 @@ class Surroundings(NamedTuple):
     emit: Listener
     counts: LiveCounts
     confirm: Callable[[], None] = lambda: None
+    earlier: "Earlier | None" = None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import LocalFault, Vanished
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
 
@@ -33,5 +33,7 @@ class Publishing:
     async def _publish(self, volume: "Volume") -> None:
         try:
             await volume.run()
+        except Vanished as fault:
+            self._switch.lose_files(volume.name, fault)
         except LocalFault as fault:  # the last published names could not be made durable
             self._switch.fail(fault)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import LocalFault, explain_bug
-from cfetch.base.events import Listener, RunStopping
+from cfetch.base.errors import LocalFault, Vanished, explain_bug
+from cfetch.base.events import Listener, RunStopping, VolumePaused
 
 
 class StopSwitch:
@@ -26,6 +26,14 @@ class StopSwitch:
         """End the run because the machine cannot go on. The run keeps the first fault."""
         self.blame(fault)
         self.stop(str(fault))
+
+    def lose_files(self, volume: str, fault: Vanished) -> None:
+        """End the run because files that were counted as in place on a volume cannot be read any more."""
+        event = VolumePaused(
+            t_s=self._clock.now(), volume=volume, pause_s=None, reason=str(fault), left=fault.left
+        )
+        self._emit(event)
+        self.fail(fault)
 
     def blame(self, fault: LocalFault) -> None:
         """Note a fault with which the run will end; until then, the run goes on with the other entries."""

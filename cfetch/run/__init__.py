@@ -2,6 +2,7 @@
 
     directories.py      where a run's files are: destinations, the state directory, the timeline
     volumes.py          opens the destinations, and makes them into volumes for the engine
+    earlier_placements.py    what stands on several volumes, and whose turn it is
     labels.py  store_marks.py    labels by which volumes are known again; a run's mark at a store
     open_manifest.py  fetched_manifest.py    opens a manifest by its name; fetches it from a server or a store
     identifiers.py      finds the list that a digital object identifier stands for

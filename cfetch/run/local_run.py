@@ -67,6 +67,7 @@ class LocalEngine:
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``."""
+        self._earlier = self._volumes.find_earlier()
         return self._runner.run(self._bring_heard(run))
 
     def stop(self, reason: str) -> None:
@@ -112,6 +113,7 @@ class LocalEngine:
                 emit=run.emit,
                 counts=run.counts,
                 confirm=run.guard.confirm,
+                earlier=self._earlier,
             ),
             refresher=self._refresher(transport),
             knowledge=self._knowledge,

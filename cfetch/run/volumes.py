@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import Blocked, CfetchError, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import Folding
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
-from cfetch.storage.files import MOVES, STATE_NAME, on_disk, replace_file
+from cfetch.storage.files import MOVES, PAUSED, STATE_NAME, on_disk, replace_file
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
-from cfetch.storage.occupancy import leave, occupy, share
+from cfetch.storage.occupancy import leave, share
 from cfetch.storage.standing_files import StandingFiles
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
 from cfetch.timeline.files import place_of
@@ -28,6 +28,7 @@ from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_owner
 
 if TYPE_CHECKING:
+    from cfetch.engine.placement.chooser import Earlier
     from cfetch.run.store_marks import StoreMarks
     from cfetch.storage.buckets.object_store import ObjectStore
     from cfetch.storage.volume import Volume
@@ -56,12 +57,14 @@ class Volumes:
         state: Path,
         write_timeout_s: float,
         mounted: bool = False,
+        keep_free: float = 0,
         heartbeats: Heartbeats = STANDARD_BEATS,
     ) -> None:
         """``state`` knows the labels of several directories; ``heartbeats``: of this run's marks at stores.
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
-        destinations must be the volumes that they were, and a single one gets a label too.
+        destinations must be the volumes that they were, and a single one gets a label too. ``keep_free``: of
+        each directory's space, bytes (int) or a share (float), which parts do not take.
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
@@ -69,8 +72,10 @@ class Volumes:
         self.local: list[Directory] = []
         self.stores: list[str] = []
         self.refused: list[tuple[str, LocalFault]] = []
+        self._paused: list[Path] = []
         self._folding: Folding | None = None
         self._timeout_s = write_timeout_s
+        self._keep_free = keep_free
         if self._has_labels:
             from cfetch.run.labels import Labels  # a single directory has none
 
@@ -103,7 +108,7 @@ class Volumes:
             self.refused.append((str(root), fault))
 
     def _open_directory(self, root: Path, sharers: int) -> Directory:
-        volume = Directory(root, share=sharers)
+        volume = Directory(root, share=sharers, keep_free=self._keep_free)
         try:
             if self._has_labels:
                 self._labels.check(root)
@@ -280,13 +285,17 @@ class Volumes:
         Parts in another state directory than the run's are marked with the digest of the ``plan``, so that a
         run that tidies up there leaves them alone, and a run of the same plan with another state is refused.
         One of several volumes that takes no parts, a full disk, is still searched for files in place;
-        ``refused`` names it.
+        ``refused`` names it, and also a volume that `cfetch volume pause` has paused.
 
         Raises:
-            LocalFault: the only volume takes no parts.
+            LocalFault: the only volume takes no parts, or all are paused.
             Held: another run brings the same plan to one of them, as ``refuse_same_plan`` says.
         """
-        self._undo_moves()
+        if any((volume.root / STATE_NAME / MOVES).is_dir() for volume in self.local):
+            from cfetch.storage.moves import undo_killed_moves  # a rest of a killed move is rare
+
+            undo_killed_moves(self.local)
+        self._find_paused()
         with ExitStack() as stack:
             for volume in self.local:
                 stack.callback(self._leave, volume.root, partial(leave, volume))
@@ -308,20 +317,24 @@ class Volumes:
                 stack.enter_context(marks.stay(instant, epoch))
             yield
 
-    def _undo_moves(self) -> None:
-        """Undo killed moves of batches, whose copies take room, unless others are at work here."""
-        roots = [volume.root for volume in self.local]
-        if not any((root / STATE_NAME / MOVES).is_dir() for root in roots):
-            return
-        from cfetch.storage.moves import undo_unfinished  # a rest of a killed move is rare
+    def _find_paused(self) -> None:
+        """Name the volumes that are paused. Raises VolumeFault: all are."""
+        for volume in self.local:
+            with suppress(LocalFault):  # a volume that does not answer will fail when it is used
+                if self._ask(volume.root, partial(os.path.lexists, volume.root / STATE_NAME / PAUSED)):
+                    self._paused.append(volume.root)
+        if self._paused:
+            from cfetch.run.earlier_placements import explain_pauses  # it is rare
 
-        with ExitStack() as stack, suppress(CfetchError, OSError):
-            for volume in self.local:
-                occupy(volume)
-                stack.callback(leave, volume)
-            for root in roots:
-                for _ in undo_unfinished(root, roots):
-                    pass
+            self.refused += explain_pauses(self._paused, all_of_them=len(self._paused) == len(self._order))
+
+    def find_earlier(self) -> "Earlier | None":
+        """Find what earlier runs have left on several volumes; None: there is only one."""
+        if len(self._order) == 1:
+            return None
+        from cfetch.run.earlier_placements import find_earlier  # only several volumes are compared
+
+        return find_earlier(self._order, self._paused, self._state, self._ask)
 
     def volumes(
         self,

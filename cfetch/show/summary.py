@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from cfetch.base.errors import CfetchError, Interrupted
+from cfetch.base.errors import CfetchError, Held, Interrupted
 from cfetch.base.events import (
     BatchCommitted,
     EntriesFinished,
@@ -100,6 +100,25 @@ def summary_of(
     )
 
 
+class _VolumeTally:
+    """What is in place on one of several volumes."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.batches = 0
+        self.out_of_use: str | None = None
+
+    def describe(self, name: str) -> Summary.Volume:
+        """Its part of the summary."""
+        return Summary.Volume(
+            volume=name,
+            files=self.counts.in_place,
+            bytes=self.counts.in_place_bytes,
+            batches=self.batches,
+            out_of_use=self.out_of_use,
+        )
+
+
 class Tally:
     """A listener that counts; ``summary`` may be asked at any time."""
 
@@ -118,7 +137,7 @@ class Tally:
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
-        self._volumes: dict[str, Summary.Volume] = {}  # if there are several
+        self._volumes: dict[str, _VolumeTally] = {}  # if there are several
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -144,31 +163,26 @@ class Tally:
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
             if len(event.destinations) > 1:
-                self._volumes = {
-                    name: Summary.Volume(volume=name, files=0, bytes=0, batches=0, out_of_use=None)
-                    for name in event.destinations
-                }
-        elif isinstance(event, BatchCommitted):
-            self._count_at(event.volume, batches=1)
-        elif isinstance(event, VolumePaused) and (volume := self._volumes.get(event.volume)) is not None:
-            self._volumes[event.volume] = replace(volume, out_of_use=event.reason)
-
-    def _count_at(self, name: str, *, files: int = 0, size_bytes: int = 0, batches: int = 0) -> None:
-        volume = self._volumes.get(name)
-        if volume is not None:
-            self._volumes[name] = replace(
-                volume,
-                files=volume.files + files,
-                bytes=volume.bytes + size_bytes,
-                batches=volume.batches + batches,
-            )
+                self._volumes = {name: _VolumeTally() for name in event.destinations}
+        elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
+            self._volumes[event.volume].batches += 1
+        elif isinstance(event, VolumePaused):
+            volume = self._volumes.get(event.volume)
+            if volume is not None:
+                volume.out_of_use = event.reason
+            if event.left is not None:
+                held = self.counts if volume is None else volume.counts
+                gone = held.split_off(event.left)
+                held.take_back(gone)
+                if held is not self.counts:
+                    self.counts.take_back(gone)
 
     def _note_entry(self, record: FileRecord) -> None:
         self._makespan.add(record)
         self._ending.add(record)
         if record.is_in_place:
-            if self._volumes:
-                self._count_at(record.volume, files=1, size_bytes=record.bytes)
+            if record.volume in self._volumes:
+                self._volumes[record.volume].counts.add(record)
             return
         if record.status != "failed":
             return
@@ -233,6 +247,7 @@ class Tally:
         ``end``: the record of the end, if it exists already; then the replay is not repeated.
         """
         unfinished = self.unfinished
+        others = error.in_place if isinstance(error, Held) else None
         summary = summary_of(
             self.counts,
             instant=self._instant,
@@ -248,8 +263,9 @@ class Tally:
         )
         return replace(
             summary,
-            volumes=list(self._volumes.values()) or UNSET,
+            volumes=[volume.describe(name) for name, volume in self._volumes.items()] or UNSET,
             failures_left_out=self.counts.failed - len(self._failures),
             failures_allowed=self._allowed,
             reason=UNSET if error is None else str(error),
+            completed_by_other=UNSET if others is None else others,
         )

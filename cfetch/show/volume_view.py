@@ -10,7 +10,7 @@ from cfetch.show.table_text import align
 
 
 class VolumeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One volume. ``state`` is mounted, full, read-only or missing, and ``why`` says why it is the latter.
+    """One volume. ``state``: mounted, paused, full, read-only or missing; ``why`` it is missing.
 
     ``files`` and ``bytes`` are those of its ``batches``. ``missing`` of these files are not there any more.
     ``unread`` records are damaged, or of a newer version.
@@ -101,6 +101,62 @@ class BatchMoves(msgspec.Struct, frozen=True, kw_only=True):
     bound_bytes: int | None = None
     level: bool | None = None
     off_bytes: int | None = None
+
+
+class PausedVolume(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume that is ``paused`` now, or not. ``changed``: it was not so before."""
+
+    volume: str
+    paused: bool
+    changed: bool
+
+
+class VolumePauses(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch volume pause --json`` and ``resume --json`` (``cfetch.volume-pauses/1``)."""
+
+    schema: str = "cfetch.volume-pauses/1"
+    volumes: list[PausedVolume]
+
+
+class VolumeCount(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands on a volume, and what its records said before; ``missing`` files of them are gone."""
+
+    volume: str
+    files: int
+    bytes: int
+    files_before: int
+    bytes_before: int
+    missing: int
+
+
+class Recount(msgspec.Struct, frozen=True, kw_only=True):
+    """``cfetch volume rescan --json`` (``cfetch.volume-counts/1``)."""
+
+    schema: str = "cfetch.volume-counts/1"
+    volumes: list[VolumeCount]
+
+
+def pause_lines(pauses: VolumePauses) -> Iterator[str]:
+    """A line for each volume."""
+    for volume in pauses.volumes:
+        if volume.paused:
+            did = "paused: files there count as in place, and new batches go to other volumes"
+        else:
+            did = "takes batches again"
+        if not volume.changed:
+            did = "was paused already" if volume.paused else "was not paused"
+        yield f"{printable(volume.volume, 1000)}: {did}"
+
+
+def count_lines(recount: Recount) -> Iterator[str]:
+    """A line for each volume."""
+    for row in recount.volumes:
+        text = f"{printable(row.volume, 1000)}: {plural(row.files, 'file')}, {size(row.bytes)}"
+        if (row.files, row.bytes) != (row.files_before, row.bytes_before):
+            text += f"; its records said {plural(row.files_before, 'file')}, {size(row.bytes_before)}"
+        if row.missing:
+            text += f"; {plural(row.missing, 'file')} of its batches are gone: run the download again"
+        yield text
 
 
 def volume_lines(volumes: Volumes) -> Iterator[str]:

@@ -20,6 +20,7 @@ Read in this order::
     source_records.py  etags.py  batch_records.py    its records of published files and of committed batches
     standing_files.py  moves.py  batch_record_edits.py   files in place; moves; records amended
     memory_volume.py      a volume of files that a reader takes from memory
+    recorded_files.py     how much stands on volumes by their records
     directory_volume.py   adapts a directory to the port
     disk.py  guarded_disk.py    carry its steps out: at once, or in a thread of their own
     descriptors.py  hanging_calls.py  occupancy.py    descriptors; calls that may hang; who is at work here

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.base.errors import LocalFault, VolumeFault
+from cfetch.base.errors import LocalFault, Vanished
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
@@ -90,12 +90,14 @@ class BatchRecords:
             os.unlink(f"{STATE_NAME}/{BATCHES}/{batch}.json", dir_fd=self._held.root_fd)
 
     def confirm(self) -> None:
-        """Raise VolumeFault if a record that was here has gone."""
-        gone = sum(not self.has(batch) and batch in self._known for batch in tuple(self._known))  # see remove
-        if gone:
-            raise VolumeFault(
-                f"something removed batches from {self._root} while cfetch was running: {gone} of "
-                f"{len(self._known)} have no record there; run the same command again"
+        """Raise Vanished if a record that was here has gone."""
+        gone = {batch for batch in tuple(self._known) if not self.has(batch) and batch in self._known}
+        if gone:  # a batch that was removed meanwhile is not known any more, see remove
+            kept = (read_record(record_path(self._root, batch)) for batch in self._known - gone)
+            raise Vanished(
+                f"something removed batches from {self._root} while cfetch was running: {len(gone)} of "
+                f"{len(self._known)} have no record there; run the same command again",
+                left=sum(record.files for record in kept if isinstance(record, BatchRecord)),
             )
 
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.base.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, Vanished, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.storage.descriptors import HeldDirectories
@@ -100,11 +100,17 @@ class Directory:
     can be read again do not count, as the kernel forgets which pages it could not write.
     """
 
-    def __init__(self, root: Path, staging: str | None = None, *, share: int = 1) -> None:
-        """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``."""
+    def __init__(
+        self, root: Path, staging: str | None = None, *, share: int = 1, keep_free: float = 0
+    ) -> None:
+        """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``.
+
+        ``keep_free`` is not for this run: bytes (int), or a share of the file system (float).
+        """
         refuse_foreign_state(root / STATE_NAME)
         refuse_newer_state(root / STATE_NAME)
         self.root = root
+        self._keep_free = keep_free
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
         self.refusals = Refusals(spares_entries=share == 1)
@@ -168,20 +174,23 @@ class Directory:
             self.staging.close()
 
     def confirm(self) -> None:
-        """Raise VolumeFault if the files or batches of this run do not stand here any more.
+        """Raise Vanished if the files or batches of this run do not stand here any more.
 
         Then something has moved, unmounted or emptied the directory. If it has no files of this run, this
         does not matter.
         """
         if self.holds_files:
-            self._held.confirm_root()
+            try:
+                self._held.confirm_root()
+            except VolumeFault as fault:
+                raise Vanished(str(fault)) from None
         if self._batches:
             self.records.confirm()
 
     def free_bytes(self) -> int | None:
-        """Bytes that an unprivileged user may still write; None: nobody knows. Raises VolumeFault."""
+        """Bytes that this run may still write; None: nobody knows. Raises VolumeFault."""
         try:
-            return find_free_bytes(self._held.root_fd)
+            return find_free_bytes(self._held.root_fd, self._keep_free)
         except OSError as error:
             raise volume_fault(error, f"cannot tell how much room {self.root} has") from None
 

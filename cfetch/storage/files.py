@@ -23,6 +23,7 @@ from cfetch.storage.lacking import LINKS, flush_directory, flush_file, note_lack
 
 STATE_NAME = ".cfetch"
 MOVES = "moves"  # below the state directory: one directory for each batch that is being moved here
+PAUSED = "paused"  # below the state directory: a person keeps new batches from this volume
 PRIVATE = 0o600
 USERS = 0o666  # less the umask: for a file of the user, not of cfetch
 LONGEST_NAME = 255  # bytes, on all file systems in use

@@ -98,17 +98,25 @@ def set_mode(descriptor: int, mode: int) -> None:
         note_lack(MODE, error)
 
 
-def find_free_bytes(descriptor: int) -> int | None:
-    """Bytes that an unprivileged user may still write; None: the file system does not say, which is noted."""
-    free_bytes = count_free_bytes(os.fstatvfs(descriptor))
+def find_free_bytes(descriptor: int, keep_free: float = 0) -> int | None:
+    """Bytes that an unprivileged user may still write; None: the file system does not say, which is noted.
+
+    ``keep_free`` of them count as taken, as in ``count_free_bytes``.
+    """
+    free_bytes = count_free_bytes(os.fstatvfs(descriptor), keep_free)
     if free_bytes is None:
         _lacking[ROOM.loss] = None
     return free_bytes
 
 
-def count_free_bytes(usage: os.statvfs_result) -> int | None:
+def count_free_bytes(usage: os.statvfs_result, keep_free: float = 0) -> int | None:
     """The free bytes in the answer of ``statvfs``; None: the file system does not say.
+
+    ``keep_free`` of them count as taken: bytes (int), or a share of the file system (float).
 
     Mounts of stores and some FUSE file systems report that they have no blocks at all.
     """
-    return usage.f_bavail * usage.f_frsize if usage.f_blocks else None
+    if not usage.f_blocks:
+        return None
+    kept = keep_free * usage.f_blocks * usage.f_frsize if isinstance(keep_free, float) else keep_free
+    return max(0, usage.f_bavail * usage.f_frsize - int(kept))

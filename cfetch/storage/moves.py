@@ -18,7 +18,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from cfetch.storage.batch_records import read_record, read_records, record_path
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import MOVES, STATE_NAME, on_disk, volume_fault
 from cfetch.storage.lacking import set_mode
+from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.volume_values import BatchRecord
 
 _READ_BYTES = 1 << 20
@@ -98,7 +99,7 @@ def recover(roots: Sequence[Path]) -> Iterator[Recovered]:
     Nobody else may be at work there. Raises LocalFault, OSError.
     """
     for root in roots:
-        yield from undo_unfinished(root, roots)
+        yield from _undo_unfinished(root, roots)
     for root in roots:
         for record in read_records(root):
             if isinstance(record, BatchRecord) and record.moves:
@@ -127,7 +128,19 @@ def find_moved(directories: Iterable[Directory]) -> Mapping[str, Mapping[str, Di
     return homes
 
 
-def undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
+def undo_killed_moves(directories: Sequence[Directory]) -> None:
+    """Undo killed moves of batches, whose copies take room, unless others are at work here."""
+    roots = [directory.root for directory in directories]
+    with ExitStack() as stack, suppress(CfetchError, OSError):
+        for directory in directories:
+            occupy(directory)
+            stack.callback(leave, directory)
+        for root in roots:
+            for _ in _undo_unfinished(root, roots):
+                pass
+
+
+def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
     """Undo the moves to ``root`` that have come to no record, as ``recover`` does."""
     moves = root / STATE_NAME / MOVES
     begun = sorted(path.name for path in moves.iterdir() if path.is_dir()) if moves.is_dir() else []

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.base.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import Held, LocalFault, NewerRecord, UsageError
 from cfetch.timeline.attempts import ATTEMPTS, Salvage
 from cfetch.timeline.heartbeat import Pulse, Verdict
 from cfetch.timeline.records import PlanRecord, RollbackRecord
@@ -372,6 +372,14 @@ class Execution:
         with suppress(OSError):
             self._table.attempts.remove(self.instant, self.epoch)
 
+    def _count_completed(self, entry: Entry) -> int | None:
+        """Count the files in place, by the record of the run that has completed the plan."""
+        with suppress(NewerRecord):
+            record = self._table.store.read_plan(entry)
+            if record is not None and record.completion is not None:
+                return record.completion.files
+        return None
+
     def _explain_loss(self, why: str) -> Held | LocalFault:
         """End this execution, and find out who has the plan now. Returns the error to raise."""
         self.fail()
@@ -388,7 +396,8 @@ class Execution:
                 return self._commit_fault  # the rename was made and could not be flushed
             if entry is None or entry.state is State.COMPLETED:
                 end = "rolled back" if entry is None else "completed"
-                return Held(f"plan {self.instant} was {end} by another run while this one stood still")
+                text = f"plan {self.instant} was {end} by another run while this one stood still"
+                return Held(text, in_place=None if entry is None else self._count_completed(entry))
             if entry.epoch > self.epoch:
                 beat = table.verdict(entry, table.node.wall()).beat
                 by = beat.owner.shown if beat else "another run"

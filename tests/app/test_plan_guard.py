@@ -199,6 +199,9 @@ async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path)
         }
     assert woken.code == 4
     assert "was completed by another run while this one stood still" in woken.err
+    assert (
+        f"completed by another run: {len(FILES)} of {len(FILES)} files in place by another run" in woken.err
+    )
     assert tree(tmp_path) == whole(FILES)
     assert list((tmp_path / ".cfetch").glob("attempts/*")) == []
     assert [(plan["action"], plan["state"], plan["epoch"]) for plan in await plans_of(tmp_path)] == [

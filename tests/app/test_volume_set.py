@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cfetch.app.volume_moves import _Group, _Opened
+from cfetch.app.volume_moves import OpenedVolumes, _Group
 from cfetch.app.volume_set import Standing, look_at
 from cfetch.run.labels import Labels
 
@@ -27,7 +27,7 @@ def test_batches_move_to_a_volume_that_does_not_say_its_room(tmp_path):
         Standing(Path("b"), None, "mounted", None, None),
     )
     roots = tuple(standing.root for standing in standings)
-    opened = _Opened(roots, standings, Labels(tmp_path), ())
+    opened = OpenedVolumes(roots, standings, Labels(tmp_path), ())
     batches = [_Group(0, (str(number),), None, 1, 1000) for number in range(3)]
     full, unknown = opened.shelves(batches)
     assert full.spare_bytes == 0

@@ -15,7 +15,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.labels import require_mount
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
-from tests.volumes.scene import KIB, Scene, named
+from tests.volumes.scene import KIB, Scene, named, under
 
 
 def whole(scene, below):
@@ -194,7 +194,8 @@ async def test_a_volume_that_has_taken_files_is_not_there_at_the_end(tmp_path, v
         finished: list[EntryFinished] = []
         found = await scene.run(listener, placement="round-robin", state=str(tmp_path / "state"))
         assert len(finished) == len(files)
-        assert (found.code, found.summary["status"]) == (3, "partial")
+        assert (found.code, found.summary["status"]) == (3, "partial" if volumes > 1 else "failed")
+        assert found.summary["files"]["done"] == sum(len(under(root)) for root in scene.to)
         again = await scene.run(state=str(tmp_path / "state"))
     assert (again.code, again.summary["instant"]) == (0, found.summary["instant"])
     assert whole(scene, None) == ([], [], [])
@@ -202,7 +203,7 @@ async def test_a_volume_that_has_taken_files_is_not_there_at_the_end(tmp_path, v
 
 @pytest.mark.parametrize("hashed", [False, True])
 async def test_a_volume_goes_whose_files_were_found_in_place(tmp_path, hashed):
-    """They are not in place at the end: exit 3."""
+    """They are not in place at the end: exit 3, and none is counted."""
     files = named(2, 2)
     async with Origin(files) as origin:
         scene = Scene(tmp_path, origin.url, files, volumes=1, names=False, hashed=hashed)
@@ -217,7 +218,8 @@ async def test_a_volume_goes_whose_files_were_found_in_place(tmp_path, hashed):
 
         found = await scene.run(listener, state=str(tmp_path / "state"))
     assert set(found.statuses().values()) == {"skipped"}
-    assert (found.code, found.summary["status"]) == (3, "partial")
+    assert (found.code, found.summary["status"]) == (3, "failed")
+    assert (found.summary["files"]["done"], found.summary["files"]["skipped"]) == (0, 0)
 
 
 async def test_runs_of_one_plan_whose_volumes_overlap_are_kept_apart(tmp_path):
@@ -338,6 +340,9 @@ async def test_c104_a_volume_goes_after_it_has_taken_a_batch(tmp_path, go, why):
         scene = Scene(tmp_path, origin.url, files, volumes=2)
         run = await scene.run(listener)
         assert (run.code, len(gone), len(reasons)) == (3, 1, 1)
+        readable = [len(under(root)) for root in scene.to]
+        assert [row["files"] for row in run.summary["volumes"]] == readable
+        assert (run.summary["files"]["done"], run.summary["status"]) == (sum(readable), "partial")
         assert f"{second}" in reasons[0]
         assert why in reasons[0]
         assert (await scene.run()).code == 0

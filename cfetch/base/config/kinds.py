@@ -173,6 +173,24 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
     return Kind(metavar="N|P%", read=read, show=show, low=low, high=high, help=help_, why=why)
 
 
+def size_or_share(high: int, help_: str, why: str = "") -> Kind:
+    """Bytes (int), written like 10G, or a share (float), which is written in per cent."""
+
+    def read(raw: str) -> float:
+        percent = raw.strip().removesuffix("%")
+        if percent == raw.strip():
+            return parse_size(raw)
+        share = _read_float(percent) / 100
+        if not 0 <= share < 1:
+            raise ValueError("must be a size, or a share from 0% to below 100%")
+        return share
+
+    def show(value: float) -> str:
+        return f"{_show_float(value * 100)}%" if isinstance(value, float) else size_text(value)
+
+    return Kind(metavar="SIZE|P%", read=read, show=show, low=0, high=high, help=help_, why=why)
+
+
 def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:
     """A number without a unit."""
     return Kind(

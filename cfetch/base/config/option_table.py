@@ -29,6 +29,7 @@ from cfetch.base.config.kinds import (
     proxy_url,
     ratio,
     request_rate,
+    size_or_share,
     text,
 )
 from cfetch.base.config.reading import BAD_ROWS, CLASH, NAMES
@@ -206,8 +207,8 @@ class OptionTable:
         str,
         choice(
             ("finish", "count", "round-robin"),
-            "Which of several volumes a batch goes to: where it would be done first (finish), where fewest "
-            "files wait (count), or to each in turn (round-robin).",
+            "Which of several volumes a batch goes to: where it would be done first (finish), where the "
+            "fewest files are (count), or to each in turn (round-robin).",
             "a slow disk gets less by itself",
         ),
     ] = "finish"
@@ -221,6 +222,14 @@ class OptionTable:
             above=True,
         ),
     ] = 0.02
+    keep_free: Annotated[
+        float,
+        size_or_share(
+            1 << 60,
+            "Space that downloads leave free in each directory, like 10G or 5% of its file system.",
+            "other programs may need room there; 16 MiB are kept in any case",
+        ),
+    ] = 0
     write_timeout: Annotated[
         float,
         duration(

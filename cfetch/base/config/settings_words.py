@@ -85,6 +85,11 @@ class SettingsWords(TypedDict, total=False):
     client_key: str | PathLike | None
     accept_html: bool
     max_file_size: int | str | None
+    keep_free: float | str
+    ordered: bool
+    joined: bool
+    unpacked: bool
+    memory: int | str
     doubtful: str
     accept_unframed: bool
     encoded: str

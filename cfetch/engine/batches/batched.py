@@ -24,7 +24,7 @@ from cfetch.engine.cancellation import was_the_move
 from cfetch.engine.entry_records import Ledger
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.placement.chooser import Mode
-from cfetch.engine.placement.placer import Placer
+from cfetch.engine.placement.placer import NOTHING_EARLIER, Placer
 from cfetch.engine.pool_inputs import Surroundings
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
@@ -54,7 +54,13 @@ class Batched:
         bears: Bears,
     ) -> None:
         has_several = len(volumes) > 1
-        arrivals = Arrivals(entries, volumes, share=placing.batch_share if has_several else 0.0)
+        mode = self._mode = Mode(placing.mode) if has_several else Mode.COUNT
+        arrivals = Arrivals(
+            entries,
+            volumes,
+            share=placing.batch_share if has_several else 0.0,
+            largest_first=mode is Mode.FINISH or not has_several,
+        )
         queues = arrivals.queues
         self.schedule: Schedule[Transfer] = Schedule(
             entries.sizes,
@@ -67,8 +73,11 @@ class Batched:
         self._idle = idle
         self._publishing = Publishing(volumes, switch)
         self._stagings = Stagings(entries, self._volumes, queues, self.schedule, ledger)
-        mode = Mode(placing.mode) if has_several else Mode.COUNT
-        placer = Placer(len(volumes), mode=mode, deadline_s=placing.deadline_s)
+        earlier = outside.earlier or NOTHING_EARLIER
+        self._keep_turn = earlier.keep_turn
+        placer = self._placer = Placer(
+            len(volumes), mode=mode, deadline_s=placing.deadline_s, earlier=earlier
+        )
         patience_s = min(placing.write_timeout_s, placing.deadline_s)
         self._watch = VolumeWatch(
             self._volumes, placer, self._stagings, flights, switch, outside, patience_s=patience_s
@@ -119,6 +128,8 @@ class Batched:
             self._stagings.cancel(transfer)
         self._completion.cancel_rest()
         self._watch.report_left_behind()
+        if self._mode is Mode.ROUND_ROBIN:
+            self._keep_turn(self._placer.turn)
 
     def stop(self) -> None:
         """Place nothing more, and have less patience with volumes."""

@@ -146,8 +146,9 @@ class Rounds:
         batch = await self._arrivals.next(self._watch.leave_all)
         self._stagings.batches[batch.number] = batch
         size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
+        now_s, in_place = self._clock.now(), len(batch.standing)
         try:
-            self._placer.submit(batch.number, size_bytes, files, self._clock.now(), home=batch.home)
+            self._placer.submit(batch.number, size_bytes, files, now_s, home=batch.home, in_place=in_place)
         except Unplaceable as reason:
             self._give_up(batch, str(reason))
 

@@ -162,7 +162,9 @@ class Staging:
             instant=instant,
             entries=len(batch.entries),
             files=len(self.staged) + len(self.skipped) + len(standing),
-            bytes=self.staged_bytes + sum(transfer.entry.size_bytes or 0 for transfer in self.skipped),
+            bytes=self.staged_bytes
+            + sum(transfer.entry.size_bytes or 0 for transfer in self.skipped)
+            + sum(batch.in_place[index].size_bytes or 0 for index in standing),
             why=self.why,
             paths=tuple(sorted(set(paths))),
         )

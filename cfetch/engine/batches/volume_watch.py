@@ -60,6 +60,7 @@ class VolumeWatch:
 
     def note_committed(self, staging: Staging) -> None:
         """A batch has been published as a whole."""
+        self._placer.add_held(staging.volume_index, staging.staged_bytes, len(staging.staged))
         self._done_bytes[staging.volume_index] += staging.staged_bytes
         self._done_batches[staging.volume_index] += 1
         self._note_use(staging.volume_index)

@@ -19,8 +19,8 @@ class Cut(NamedTuple):
     """Batches by number, in the order of their first entries.
 
     ``batch_of``: each entry's batch. ``bytes``, ``files``, ``named`` (1 if it has a name): per batch.
-    ``order``: the numbers of the batches in the order of arrival, largest first. ``start`` and ``members``
-    hold the entries of each batch, in the order of the manifest.
+    ``order``: the numbers of the batches in the order of arrival. ``start`` and ``members`` hold the
+    entries of each batch, in the order of the manifest.
     """
 
     batch_of: "array[int]"
@@ -50,13 +50,19 @@ def fit_share(share: float, total_bytes: int, spare_bytes: int, volumes: int) ->
 
 
 def cut(
-    sizes: Sequence[int], named: Sequence[int] | None, *, share: float = SHARE, most_files: int = MOST_FILES
+    sizes: Sequence[int],
+    named: Sequence[int] | None,
+    *,
+    share: float = SHARE,
+    most_files: int = MOST_FILES,
+    largest_first: bool = True,
 ) -> Cut:
     """Cut batches of at most ``share`` of all bytes and ``most_files`` files, unless they have names.
 
     ``sizes`` are bytes, -1 for unknown, which counts as the mean of the known ones, 1 at least. ``named`` is
     the number of each entry's named batch, from 0, or -1 for none. An entry as large as the cap is a batch of
-    its own; the batch that is being filled stays open meanwhile.
+    its own; the batch that is being filled stays open meanwhile. Without ``largest_first`` the batches arrive
+    in the order of their first entries, as in ADR 19.
     """
     known = [size for size in sizes if size >= 0]
     mean = max(1, sum(known) // len(known)) if known else 1
@@ -87,7 +93,9 @@ def cut(
         batch_of[entry] = batch
         totals[batch] += size
         files[batch] += 1
-    order = array("I", sorted(range(len(totals)), key=totals.__getitem__, reverse=True))
+    order = array("I", range(len(totals)))
+    if largest_first:
+        order = array("I", sorted(order, key=totals.__getitem__, reverse=True))
     start, members = _group(batch_of, files)
     return Cut(batch_of, totals, files, has_name, order, start, members, mean)
 

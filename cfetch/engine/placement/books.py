@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cfetch.base.breaker import CLOSED, Breaker, Position
 from cfetch.engine.placement.chooser import (
     NO_ROOM,
+    PAUSED,
     Choice,
     Mode,
     VolumeState,
@@ -42,7 +43,9 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class BatchState:
-    """An unfinished batch. Its deadline runs from ``since_s`` (inf: it does not). ``volume``: by index.
+    """An unfinished batch, of which ``files`` are missing. ``volume``: by index.
+
+    Its deadline runs from ``since_s`` (inf: it does not).
 
     ``refused``: volumes that have no room for it now, those among them that never will (``barred``) included.
     """
@@ -64,7 +67,11 @@ class BatchState:
 
 @dataclass(slots=True, eq=False)
 class VolumeBooks:
-    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that is a probe, if any."""
+    """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that is a probe, if any.
+
+    ``held_bytes`` and ``held_count`` (files) stand there. ``is_paused``: by a person, for the whole run.
+    ``failed_s``: when it failed last.
+    """
 
     breaker: Breaker = CLOSED
     evidence: int = 0
@@ -76,6 +83,10 @@ class VolumeBooks:
     reason: str = ""
     room_bytes: int | None = None
     speed_bps: float = 0.0
+    held_bytes: int = 0
+    held_count: int = 0
+    is_paused: bool = False
+    failed_s: float = -inf
 
     @property
     def usable(self) -> bool:
@@ -84,15 +95,28 @@ class VolumeBooks:
 
     def to_state(self) -> VolumeState:
         """The volume as the chooser sees it."""
-        return VolumeState(self.load_bytes, self.load_count, self.speed_bps, self.room_bytes, self.usable)
+        return VolumeState(
+            self.load_bytes,
+            self.load_count,
+            self.speed_bps,
+            self.room_bytes,
+            self.usable,
+            self.held_bytes,
+            self.held_count,
+            self.is_paused,
+        )
 
     def has_room(self, size_bytes: int, *, empty: bool = False) -> bool:
         """Whether so many bytes fit beside its load; ``empty``: whether they would fit without any load."""
         return self.room_bytes is None or (0 if empty else self.load_bytes) + size_bytes <= self.room_bytes
 
     def may_take(self, index: int, batch: BatchState) -> bool:
-        """Whether the batch, which this volume (number ``index``) has not refused, fits beside its load."""
-        return index not in batch.refused and self.has_room(batch.size_bytes)
+        """Whether the batch, which this volume (number ``index``) has not refused, fits beside its load.
+
+        A paused volume takes only a batch that is whole there.
+        """
+        is_open = not (self.is_paused and batch.files)
+        return is_open and index not in batch.refused and self.has_room(batch.size_bytes)
 
     def add(self, batch: BatchState) -> None:
         """Queue the batch and add its load."""
@@ -121,16 +145,19 @@ def find_open_home(volumes: Sequence[VolumeBooks], batch: BatchState) -> int | N
 def lacks_only_room(volumes: Sequence[VolumeBooks], batch: BatchState) -> bool:
     """Whether only the room that other batches take keeps the batch from a volume."""
     return any(
-        volume.usable and index not in batch.refused and volume.has_room(batch.size_bytes, empty=True)
+        volume.usable
+        and not volume.is_paused
+        and index not in batch.refused
+        and volume.has_room(batch.size_bytes, empty=True)
         for index, volume in enumerate(volumes)
     )
 
 
 def explain_refusals(volumes: Sequence[VolumeBooks], batch: BatchState, mode: Mode) -> tuple[str, ...]:
-    """Each volume's reason against the batch, for a person: its last failure, and whether it lacks room."""
+    """Each volume's reason against the batch: its last failure, and whether it lacks room or is paused."""
     known = [volume.to_state() for volume in volumes]
     choice = choose(known, batch.size_bytes, batch.files, mode=mode, without=batch.refused)
-    lacks = [NO_ROOM * (verdict.why == NO_ROOM) for verdict in choice.verdicts]
+    lacks = [verdict.why * (verdict.why in (NO_ROOM, PAUSED)) for verdict in choice.verdicts]
     reasons = zip((volume.reason for volume in volumes), lacks, strict=True)
     return tuple("; ".join(filter(None, each)) for each in reasons)
 
@@ -162,9 +189,9 @@ def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> Ba
         return None
 
     def cost(number: int, more_bytes: int, more_files: int) -> float:
-        """When a volume would finish its load and this much more: seconds, or files in count mode."""
+        """When a volume would finish its load and this much more: seconds, or its files in count mode."""
         if mode is Mode.COUNT:
-            return float(volumes[number].load_count + more_files)
+            return float(volumes[number].held_count + volumes[number].load_count + more_files)
         return finish_s(volumes[number].load_bytes, more_bytes, speeds[number])
 
     victim, batch = victims[most_loaded([cost(other, 0, 0) for other, _ in victims])]

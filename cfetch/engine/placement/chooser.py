@@ -4,7 +4,7 @@ The rule is that of opportunistic distribution: a batch is never divided, it goe
 and the caller counts it there at once, so that the next choice sees it. The mode says how load is measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from heapq import heapreplace
@@ -16,6 +16,8 @@ import msgspec
 OUT_OF_USE = "out of use"
 NO_ROOM = "no room"
 REFUSED = "refused it before"
+PAUSED = "paused by `cfetch volume pause`"
+SAME_ROOM = 0.01  # rooms that differ by less are taken for equal
 RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files
 RESERVE_SHARE = 0.01  # the largest reserve, as a share of the volume
 
@@ -31,8 +33,9 @@ class Mode(Enum):
 class VolumeState(msgspec.Struct, frozen=True, gc=False):
     """The state of one volume, as far as a choice needs it.
 
-    ``load_bytes`` and ``load_count`` (files) are assigned and unfinished. ``speed_bps`` is in bytes per
-    second; 0 means not measured. ``room_bytes`` is for all unfinished batches together; None means unbounded.
+    ``load_bytes`` and ``load_count`` (files) are assigned and unfinished; ``held_bytes`` and ``held_count``
+    stand there. ``speed_bps`` is in bytes per second; 0 means not measured. ``room_bytes`` is for all
+    unfinished batches together; None means unbounded. ``is_paused``: a person keeps batches from it.
     """
 
     load_bytes: int = 0
@@ -40,29 +43,47 @@ class VolumeState(msgspec.Struct, frozen=True, gc=False):
     speed_bps: float = 0.0
     room_bytes: int | None = None
     usable: bool = True
+    held_bytes: int = 0
+    held_count: int = 0
+    is_paused: bool = False
+
+
+class Earlier(NamedTuple):
+    """What earlier runs have left: by volume its bytes and files, and whether it is paused; whose turn it is.
+
+    ``held`` is empty if nothing is known. ``keep_turn`` gets the volume that comes next, at the end.
+    """
+
+    held: Sequence[tuple[int, int]] = ()
+    paused: AbstractSet[int] = frozenset()
+    turn: int = 0
+    keep_turn: Callable[[int], None] = lambda index: None  # noqa: ARG005 - nobody asks
 
 
 class Verdict(NamedTuple):
     """The verdict of a choice on one volume.
 
     ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that the
-    volume was no candidate, and ``why`` gives the reason.
+    volume was no candidate, and ``why`` gives the reason. ``held_bytes`` stand there.
     """
 
     cost: float | None
     why: str
+    held_bytes: int = 0
 
 
 class Choice(NamedTuple):
     """The volume chosen, None if there was no candidate, and a verdict for each.
 
     ``is_measured``: the speed of some volume is known; without any the costs of ``FINISH`` are bytes.
+    ``is_tie``: what stands on the volumes decided, as others would have finished it at the same time.
     """
 
     index: int | None  # type: ignore[assignment]  # tuple.index, which nobody needs here
     verdicts: tuple[Verdict, ...]
     mode: Mode = Mode.FINISH
     is_measured: bool = True
+    is_tie: bool = False
 
 
 def reserve_bytes(size_bytes: int) -> int:
@@ -93,9 +114,12 @@ def choose(
 ) -> Choice:
     """Choose the candidate with the least cost for a batch of ``count`` files; the lowest index on ties.
 
-    Volumes out of use, volumes in ``without`` and volumes without room for this batch are no candidates.
+    In ``FINISH`` the less filled volume comes first on ties: at its beginning a run knows no speeds, so
+    without this the first volume would get each run's first batch. Volumes out of use, paused ones, those in
+    ``without`` and volumes without room for this batch are no candidates.
     """
     speeds = speeds_of(volumes)
+    by_bytes = any(volume.room_bytes is None for volume in volumes)
     verdicts: list[Verdict] = []
     best: int | None = None
     least = 0.0
@@ -108,18 +132,38 @@ def choose(
             case Mode.FINISH:
                 cost = finish_s(volume.load_bytes, size_bytes, speeds[index])
             case Mode.COUNT:
-                cost = float(volume.load_count)
+                cost = float(volume.held_count + volume.load_count)
             case Mode.ROUND_ROBIN:
                 cost = float((index - turn) % len(volumes))
-        verdicts.append(Verdict(cost, ""))
-        if best is None or cost < least:
+        verdicts.append(Verdict(cost, "", volume.held_bytes))
+        is_less = best is None or cost < least
+        if not is_less and best is not None and cost == least and mode is Mode.FINISH:
+            is_less = _is_emptier(volume, volumes[best], by_bytes=by_bytes)
+        if is_less:
             best, least = index, cost
-    return Choice(best, tuple(verdicts), mode, any(volume.speed_bps > 0 for volume in volumes))
+    is_measured = any(volume.speed_bps > 0 for volume in volumes)
+    equal = [verdict for verdict in verdicts if verdict.cost == least]
+    is_tie = mode is Mode.FINISH and len(equal) > 1 and any(verdict.held_bytes for verdict in equal)
+    return Choice(best, tuple(verdicts), mode, is_measured, is_tie)
+
+
+def _is_emptier(volume: VolumeState, other: VolumeState, *, by_bytes: bool) -> bool:
+    """Whether less of the space that cfetch has on a volume is filled, as ``rebalance`` sees it.
+
+    ``by_bytes``, and if both have as much room, the bytes are compared: directories of one disk state its
+    room a moment apart, and what other programs write meanwhile must not decide.
+    """
+    room, other_room = volume.room_bytes or 0, other.room_bytes or 0
+    if by_bytes or abs(room - other_room) <= SAME_ROOM * max(room, other_room):
+        return volume.held_bytes < other.held_bytes
+    return volume.held_bytes * (other.held_bytes + other_room) < other.held_bytes * (volume.held_bytes + room)
 
 
 def _objection(volume: VolumeState, size_bytes: int, *, refused: bool) -> str:
     if not volume.usable:
         return OUT_OF_USE
+    if volume.is_paused:
+        return PAUSED
     if refused:
         return REFUSED
     if volume.room_bytes is not None and volume.load_bytes + size_bytes > volume.room_bytes:
@@ -147,11 +191,16 @@ def _cost_text(verdict: Verdict, choice: Choice) -> str:
         return f"has {verdict.why}" if verdict.why == NO_ROOM else verdict.why
     match choice.mode:
         case Mode.FINISH:
-            return f"{verdict.cost:.1f} s" if choice.is_measured else f"{verdict.cost / (1 << 20):.1f} MiB"
+            cost = f"{verdict.cost:.1f} s" if choice.is_measured else _mib(verdict.cost)
+            return f"{cost} ({_mib(verdict.held_bytes)} there)" if choice.is_tie else cost
         case Mode.COUNT:
             return f"{verdict.cost:.0f} {'file' if verdict.cost == 1 else 'files'} there"
         case Mode.ROUND_ROBIN:
             return "its turn" if verdict.cost == 0 else f"{verdict.cost:.0f} after the turn"
+
+
+def _mib(size_bytes: float) -> str:
+    return f"{size_bytes / (1 << 20):.1f} MiB"
 
 
 def spread(sizes: Sequence[int], volumes: int) -> list[int]:

@@ -29,7 +29,7 @@ from cfetch.engine.placement.books import (
     find_stealable,
     lacks_only_room,
 )
-from cfetch.engine.placement.chooser import Mode, VolumeState, choose
+from cfetch.engine.placement.chooser import Earlier, Mode, VolumeState, choose
 from cfetch.engine.placement.deadlines import Deadlines
 
 LEAST_PROBES = 5  # of a volume within the deadline: one that recovers late in it must be tried
@@ -37,6 +37,7 @@ EVIDENCE = 3  # stragglers in a row: the source may be to blame for one or two
 RETRY_S = 5.0  # disk space does not become free within a second
 SMOOTHING = 0.3  # weight of the newest speed: the last two measurements have half of the weight
 
+NOTHING_EARLIER = Earlier()
 NEVER_ROOM = "no destination had room for all of it"
 WHY = {Mode.FINISH: "done first there", Mode.COUNT: "fewest files there", Mode.ROUND_ROBIN: "its turn"}
 ARRIVAL = attrgetter("arrival")
@@ -71,15 +72,25 @@ class View(msgspec.Struct, frozen=True, gc=False):
 class Placer:
     """Places batches on ``volumes`` volumes. ``deadline_s``: how long a batch may be without a place.
 
+    ``earlier`` tells what stands on the volumes. A paused one gets nothing, but batches that are whole there
+    stay.
+
     The deadline of a batch runs while no volume takes it: while it waits, while it is queued as a probe, and
     while it is started and nothing of it is written. It stands still in the queue of a usable volume, and
     while the batch lacks only the room that other batches take. The first failure after ``note_progress``
-    restarts it. While no volume can store anything, all batches share one deadline (``deadlines.py``). A
-    batch whose deadline is over is never a probe: with the pauses of several volumes it would never end.
+    restarts it. While no volume can store anything, all batches share one deadline (``deadlines.py``).
+
+    The deadline itself is a probe: each volume that is out of use is tried once more then, whatever its pause
+    is, and batches wait for that answer. A volume that has failed since a batch's deadline is not tried for
+    it again: with the pauses of several volumes it would never end.
     """
 
-    def __init__(self, volumes: int, *, mode: Mode, deadline_s: float) -> None:
-        self._volumes = [VolumeBooks() for _ in range(volumes)]
+    def __init__(
+        self, volumes: int, *, mode: Mode, deadline_s: float, earlier: Earlier = NOTHING_EARLIER
+    ) -> None:
+        self._volumes = [VolumeBooks(is_paused=index in earlier.paused) for index in range(volumes)]
+        for volume, (held_bytes, held_count) in zip(self._volumes, earlier.held, strict=False):
+            volume.held_bytes, volume.held_count = held_bytes, held_count
         self._mode = mode
         self.goes_by_speed = mode is Mode.FINISH
         self._deadline_s = deadline_s
@@ -88,7 +99,7 @@ class Placer:
         self._batches: dict[int, BatchState] = {}
         self._waiting: list[BatchState] = []  # in the order of arrival
         self._arrivals = 0
-        self._turn = 0
+        self._turn = earlier.turn
 
     # knowledge of the volumes
 
@@ -111,10 +122,14 @@ class Placer:
         """
         volume = self._volumes[index]
         volume.evidence += 1
-        better = any(other.usable and other.evidence < volume.evidence for other in self._volumes)
+        better = any(
+            other.usable and not other.is_paused and other.evidence < volume.evidence
+            for other in self._volumes
+        )
         if not volume.usable or volume.evidence < EVIDENCE or not better:
             return False
         volume.reason = f"{volume.evidence} files in a row were far slower than the rest"
+        volume.failed_s = now_s
         volume.breaker = volume.breaker.fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         self._withdraw(volume, now_s)
         return True
@@ -138,6 +153,16 @@ class Placer:
             volume.breaker.until_s,
         )
 
+    def add_held(self, index: int, size_bytes: int, files: int) -> None:
+        """Note that so much more stands on volume ``index``, before its batch is finished there."""
+        self._volumes[index].held_bytes += size_bytes
+        self._volumes[index].held_count += files
+
+    @property
+    def turn(self) -> int:
+        """The volume that comes next, if each comes in turn."""
+        return self._turn
+
     # batches come
 
     def wants_more(self, now_s: float) -> bool:  # noqa: ARG002 - as every other question
@@ -150,12 +175,21 @@ class Placer:
         return unstarted < max(1, len(usable))
 
     def submit(
-        self, batch: int, size_bytes: int, files: int, now_s: float, *, home: int | None = None
+        self,
+        batch: int,
+        size_bytes: int,
+        files: int,
+        now_s: float,
+        *,
+        home: int | None = None,
+        in_place: int = 0,
     ) -> None:
         """Add a batch that arrives. ``home``: the volume that holds a part of it from an earlier run.
 
-        Raises Unplaceable if there is no volume, no file in the batch, or none has room for it even when
-        empty; ValueError if the batch is already here.
+        ``in_place`` of its files stand already; ``size_bytes`` are those of the others.
+
+        Raises Unplaceable if there is no volume, no file in the batch, all are paused, or none has room for
+        it even when empty; ValueError if the batch is already here.
         """
         if batch in self._batches:
             raise ValueError(f"batch {batch} is already here")
@@ -163,10 +197,14 @@ class Placer:
             raise Unplaceable("there is nowhere to put it: no destination was given")
         if files < 1:
             raise Unplaceable("the batch has no files")
-        rooms = [volume.room_bytes for volume in self._volumes if volume.room_bytes is not None]
-        if len(rooms) == len(self._volumes) and size_bytes > max(rooms):
+        missing = files - in_place
+        takers = [volume for volume in self._volumes if not (volume.is_paused and missing)]
+        if not takers:
+            raise Unplaceable("every destination is paused; `cfetch volume resume` lets it take batches")
+        rooms = [volume.room_bytes for volume in takers if volume.room_bytes is not None]
+        if len(rooms) == len(takers) and size_bytes > max(rooms):
             raise Unplaceable(f"no destination has room for its {size_bytes} bytes: the most is {max(rooms)}")
-        arrived = BatchState(batch, size_bytes, files, home, self._arrivals, since_s=now_s)
+        arrived = BatchState(batch, size_bytes, missing, home, self._arrivals, since_s=now_s)
         self._arrivals += 1
         self._batches[batch] = arrived
         self._waiting.append(arrived)
@@ -275,6 +313,7 @@ class Placer:
             if was_probe:
                 volume.breaker = volume.breaker.end_probe(now_s)
             return []
+        volume.failed_s = now_s
         if was_usable or was_probe:  # otherwise it was begun before a failure that has been counted
             volume.breaker = volume.breaker.admit().fail(now_s, threshold=1, longest_s=self._longest_pause_s)
         return self._withdraw(volume, now_s) if was_usable else []
@@ -285,7 +324,7 @@ class Placer:
         A pause that was over is doubled, as after a failed probe.
         """
         volume = self._volumes[index]
-        volume.reason = reason
+        volume.reason, volume.failed_s = reason, now_s
         if volume.breaker.opens_s(now_s) <= now_s:
             volume.breaker = volume.breaker.admit()
         volume.breaker = volume.breaker.fail(now_s, threshold=1, longest_s=self._longest_pause_s)
@@ -313,7 +352,11 @@ class Placer:
 
         Call it after ``assign``.
         """
-        over = [batch for batch in self._waiting if now_s > self._deadlines.of(batch)]
+        over = [
+            batch
+            for batch in self._waiting
+            if now_s > self._deadlines.of(batch) and not self._find_last_tries(batch)
+        ]
         for batch in over:
             self._waiting.remove(batch)
             del self._batches[batch.number]
@@ -334,9 +377,27 @@ class Placer:
             if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
-            over_s = nextafter(self._deadlines.of(batch), inf)  # it is over only after the deadline
+            over_s = self._next_of(batch)
             soonest = min(soonest, max(now_s, over_s), max(now_s, batch.retry_s))
         return soonest
+
+    def _next_of(self, batch: BatchState) -> float:
+        """When something is due for a waiting batch: its last tries at the deadline, or its end after it."""
+        deadline_s = self._deadlines.of(batch)
+        tries = self._find_last_tries(batch)
+        if any(volume.probe is None for volume in tries):
+            return deadline_s
+        return inf if tries else nextafter(deadline_s, inf)
+
+    def _find_last_tries(self, batch: BatchState) -> list[VolumeBooks]:
+        """Find the volumes out of use that may yet take the batch: in a probe, or in their last try."""
+        return [
+            volume
+            for index, volume in enumerate(self._volumes)
+            if not volume.usable
+            and volume.may_take(index, batch)
+            and (volume.probe is not None or volume.failed_s < self._deadlines.of(batch))
+        ]
 
     # moves between the states
 
@@ -374,7 +435,9 @@ class Placer:
 
     def _probe(self, index: int, now_s: float) -> Placed | None:
         volume = self._volumes[index]
-        if volume.breaker.position is not Position.OPEN or volume.breaker.opens_s(now_s) > now_s:
+        if volume.breaker.position is not Position.OPEN:
+            return None
+        if volume.breaker.opens_s(now_s) > now_s and not self._is_last_try(index, now_s):
             return None
         batch = self._candidate(index, now_s)
         if batch is None:
@@ -390,8 +453,20 @@ class Placer:
         return placed
 
     def _candidate(self, index: int, now_s: float) -> BatchState | None:
-        free = (batch for batch in self._waiting if now_s <= self._deadlines.of(batch))
+        failed_s = self._volumes[index].failed_s
+        deadlines = ((batch, self._deadlines.of(batch)) for batch in self._waiting)
+        free = (batch for batch, end_s in deadlines if now_s <= end_s or failed_s < end_s)
         return find_probe(self._volumes, free, index, self._mode)
+
+    def _is_last_try(self, index: int, now_s: float) -> bool:
+        """Whether a batch whose deadline has come may yet go to volume ``index``, which is in its pause."""
+        volume = self._volumes[index]
+        return any(
+            volume.failed_s < self._deadlines.of(batch) <= now_s
+            and volume.may_take(index, batch)
+            and find_open_home(self._volumes, batch) is None
+            for batch in self._waiting
+        )
 
     def _leave_queue(self, batch: BatchState, now_s: float) -> int | None:
         """Take the batch out of its queue, in which its deadline stood still. Returns the volume it had."""

@@ -55,6 +55,8 @@ def closing_lines(
 def _choose_headline(summary: Summary, stopping: str | None) -> str:
     """The verdict. A run that stopped early with exit code 1 has passed its deadline."""
     is_late = summary.status == "failed" and stopping is not None and summary.exit_code == 1
+    if isinstance(summary.completed_by_other, int):
+        return "completed by another run"
     if summary.status == "partial" and not summary.exit_code:
         return _HEADLINES["completed"]
     return "out of time" if is_late else _HEADLINES[summary.status]
@@ -73,6 +75,9 @@ def closing_line(summary: Summary, stopping: str | None = None) -> str:
 
 def _count_in_place(summary: Summary) -> str:
     files = summary.files
+    if isinstance(summary.completed_by_other, int):
+        whole = f"{summary.completed_by_other:,} of {plural(files.total, 'file')} in place"
+        return f"{whole} by another run, {files.done:,} by this one"
     return f"{files.done + files.skipped:,} of {plural(files.total, 'file')} in place"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.config.settings_page import make_page
+from cfetch.base.config.settings_words import SettingsWords
 from cfetch.base.config.wire import NetworkOptions, RateLimits
 from cfetch.base.errors import ConfigError
 
@@ -22,6 +23,7 @@ NUMERIC = {
     "limit_rate": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
     "limit_rate_per_host": ((1024, 1 << 40), (1023, (1 << 40) + 1)),
     "batch_share": ((0.0000001, 1), (0, 1.0000001)),
+    "keep_free": ((0, 1 << 60), (-1, (1 << 60) + 1)),
     "write_timeout": ((1, 3600), (0.999, 3600.001)),
     "placement_deadline": ((1, 86_400), (0.999, 86_401)),
     "multiplier": ((1.0000001, 1000), (1, 1000.001)),
@@ -86,6 +88,7 @@ def test_values_outside_are_refused_by_key_and_range(key, value):
     [
         *(("concurrency", text) for text in ("16.0", "1e3", "1_6", "٤", "", "-", "9" * 30)),
         *(("multiplier", text) for text in ("1_5", "1,5", "nan", "inf", "")),
+        *(("keep_free", text) for text in ("%", "-1%", "100%", "nan%", "much")),
         *(("max_failures", text) for text in ("1.5", "%", "-1%", "nan%", "one")),
         *(("rate", text) for text in ("5/d", "/s", "5 per s", "0/s", "5/")),
         *(("padding", text) for text in ("-1s", "soon")),
@@ -151,6 +154,8 @@ def test_a_share_of_more_than_all_is_refused_by_its_range(text):
         ValueError, match=r"^must be a number from 0 to 1000000000, or a share from 0% to 100%$"
     ):
         KINDS["max_failures"].parse(text)
+    assert (KINDS["keep_free"].parse("10M"), KINDS["keep_free"].parse("5%")) == (10 << 20, 0.05)
+    assert KINDS["keep_free"].show(0.05) == "5%"
     assert KINDS["max_failures"].parse("100%") == 1.0
 
 
@@ -223,3 +228,8 @@ def test_the_page_of_all_settings_is_that_of_the_table():
     """``python -m cfetch.base.config.settings_page > docs/settings.md`` writes it anew."""
     page = (Path(__file__).parents[3] / "docs/settings.md").read_text(encoding="utf-8")
     assert page == make_page()
+
+
+def test_type_checkers_know_each_setting():
+    """An option without its word in ``SettingsWords`` could not be given in typed code."""
+    assert SettingsWords.__annotations__.keys() == set(Settings.__dataclass_fields__)

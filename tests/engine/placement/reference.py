@@ -17,7 +17,7 @@ class Model:
         self.mode, self.deadline_s, self.turn, self.moves, self.dry = mode, deadline_s, 0, 0, inf
         self.batches = {}
         self.volumes = [
-            SimpleNamespace(room=room, speed=0.0, evidence=0, until=None, pauses=0, trying=False)
+            SimpleNamespace(room=room, speed=0.0, evidence=0, until=None, pauses=0, trying=False, failed=-inf)
             for room in rooms
         ]
 
@@ -96,18 +96,41 @@ class Model:
         return inf if batch.roomless else since + self.deadline_s
 
     def over(self, batch, now_s):
-        return now_s > self.end_of(batch)
+        return now_s > self.end_of(batch) and not self.last_tries(batch)
+
+    def last_tries(self, batch):
+        """Volumes out of use that have not failed since its deadline, or are being tried."""
+        can = [p for p in self.numbers() if not self.usable(p) and self.takes(p, batch)]
+        return [p for p in can if self.probed(p) or self.volumes[p].failed < self.end_of(batch)]
+
+    def probed(self, p):
+        return any(batch.probe for batch in self.at(p))
+
+    def due(self, p, now_s):
+        """When volume ``p`` is tried again: after its pause, or at a deadline."""
+        last = [
+            self.end_of(one) for one in self.waiting()
+            if p in self.last_tries(one) and not self.chosen(one)[1]
+        ]  # fmt: skip
+        return min([self.volumes[p].until, *last])
+
+    def next_of(self, batch):
+        tries = self.last_tries(batch)
+        if any(not self.probed(p) for p in tries):
+            return self.end_of(batch)
+        return inf if tries else nextafter(self.end_of(batch), inf)
 
     def probe_for(self, p, now_s):
         if self.usable(p) or any(batch.probe for batch in self.at(p)):
             return None
-        waiting = [one for one in self.waiting() if not self.over(one, now_s)]
+        failed = self.volumes[p].failed
+        waiting = [one for one in self.waiting() if self.end_of(one) >= now_s or failed < self.end_of(one)]
         free = [one for one in waiting if self.takes(p, one) and not self.chosen(one)[1]]
         return min(free or self.stealable(p), key=lambda one: (one.size, one.number), default=None)
 
     def next_s(self, now_s):
         times = [self.volumes[p].until for p in self.numbers() if self.probe_for(p, now_s)]
-        times += [nextafter(self.end_of(one), inf) for one in self.waiting()]
+        times += [self.next_of(one) for one in self.waiting()]
         times += [batch.retry for batch in self.waiting()]
         return max(now_s, min(times, default=inf))
 
@@ -127,7 +150,7 @@ class Model:
                 batch.roomless, batch.since = False, now_s
         for p in self.numbers():
             batch = self.probe_for(p, now_s)
-            if batch is not None and now_s >= self.volumes[p].until:
+            if batch is not None and now_s >= self.due(p, now_s):
                 self.move(batch, p, now_s)
                 batch.probe = True
                 answer.append((batch.number, p, batch.victim, True))
@@ -195,12 +218,14 @@ class Model:
             if probe and volume.trying:
                 volume.until, volume.trying = now_s, False
             return []
+        volume.failed = now_s
         if not self.usable(of) and not probe:
             return []
         return self.opened(of, now_s)
 
     def volume_failed(self, p, now_s):
         volume = self.volumes[p]
+        volume.failed = now_s
         if self.usable(p) or volume.trying or now_s >= volume.until:
             self.opened(p, now_s)
         started = []
@@ -220,6 +245,7 @@ class Model:
             or not any(one.evidence < volume.evidence for one in others)
         ):
             return False
+        volume.failed = now_s
         self.opened(p, now_s)
         return True
 

@@ -47,6 +47,17 @@ class Story:
         self.placer.assign(now_s)
         return [volume_of(self.placer, batch) for batch in batches]
 
+    def try_last(self, now_s):
+        """What comes at a deadline: volumes out of use are tried once more, and fail. Returns them."""
+        tried = []
+        while placed := self.placer.assign(now_s):
+            for one in placed:
+                assert one.probe
+                tried.append(one.volume)
+                self.begin(one.volume, now_s)
+                self.fail(one.batch, now_s)
+        return tried
+
     def loads(self):
         """Bytes, which are the files too unless a batch is empty."""
         views = [self.placer.view(p) for p in range(len(self.placer._volumes))]

@@ -74,7 +74,7 @@ def test_who_is_no_candidate_and_why(mode):
         Verdict(None, "no room"),
     )
     assert choose(volumes[:3], 5, 1, mode=mode, without={1}).index is None
-    assert choose([], 5, 1, mode=mode) == (None, (), mode, False)
+    assert choose([], 5, 1, mode=mode) == (None, (), mode, False, False)
 
 
 def test_one_line_for_a_person():
@@ -126,3 +126,30 @@ def test_the_most_loaded_is_relieved_first():
     assert most_loaded([3, 9, 9, 1]) == 1
     with pytest.raises(ValueError):
         most_loaded([])
+
+
+def test_on_ties_the_less_filled_volume_comes_first():
+    """By its share of the space that cfetch has there; by bytes where a space is unknown."""
+    small, large = VolumeState(room_bytes=100, held_bytes=50), VolumeState(room_bytes=900, held_bytes=90)
+    choice = choose([small, large], 10, 1, mode=Mode.FINISH)
+    assert (choice.index, choice.is_tie) == (1, True)
+    unknown = VolumeState(held_bytes=60)
+    assert choose([small, large, unknown], 10, 1, mode=Mode.FINISH).index == 0
+    busy = VolumeState(load_bytes=1, room_bytes=1000)
+    assert choose([small, busy], 10, 1, mode=Mode.FINISH).index == 0  # no tie: it would be done sooner
+    assert explain(choice, ["p0", "p1"]) == (
+        "p1: 0.0 MiB (0.0 MiB there) with it, no speed is known yet; p0 0.0 MiB (0.0 MiB there)"
+    )
+
+
+def test_what_stands_is_part_of_the_count():
+    """The ADR's rule over runs."""
+    volumes = [
+        VolumeState(load_count=1, held_count=200),
+        VolumeState(held_count=150),
+        VolumeState(load_count=151),
+    ]
+    choice = choose(volumes, 10, 1, mode=Mode.COUNT)
+    assert (
+        explain(choice, ["p0", "p1", "p2"]) == "p1: 150 files there; p0 201 files there, p2 151 files there"
+    )

@@ -6,8 +6,8 @@ import pytest
 
 from cfetch.base.breaker import Position
 from cfetch.engine.placement.books import Placed
-from cfetch.engine.placement.chooser import Mode, explain
-from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, Placer, View
+from cfetch.engine.placement.chooser import Earlier, Mode, explain
+from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, Placer, Unplaceable, View
 from tests.engine.placement.story import Story, volume_of
 
 LATER_S = 0.5  # the first pause is over
@@ -401,8 +401,9 @@ def test_the_deadline_does_not_run_in_a_queue():
     assert story.produce(5) == [0]
     story.placer.volume_failed(0, 100.0, "gone")
     assert [over.batch for over in story.placer.overdue(102.0)] == [0]
+    assert story.try_last(102.0) == [0]
     (over,) = story.placer.overdue(nextafter(102.0, inf))
-    assert over == (1, "no destination took it within 2 s", ("gone",))
+    assert over == (1, "no destination took it within 2 s", ("P0 broke",))
 
 
 def test_what_was_taken_counts_for_one_failure():
@@ -415,6 +416,7 @@ def test_what_was_taken_counts_for_one_failure():
     story.placer.begin(1, 5.0)
     story.fail(batch, 6.0)
     assert story.placer.overdue(7.0) == []
+    assert story.try_last(7.0) == [0, 1]
     assert [over.batch for over in story.placer.overdue(nextafter(7.0, inf))] == [batch]
 
 
@@ -440,6 +442,7 @@ def test_a_failure_does_not_begin_the_deadline_anew():
     story.placer.begin(1, 1.0)
     story.fail(batch, 2.0)
     assert story.placer.overdue(2.0) == []
+    assert story.try_last(2.0) == [0]  # the other has just failed
     assert [over.batch for over in story.placer.overdue(nextafter(2.0, inf))] == [batch]
 
 
@@ -495,13 +498,14 @@ def test_who_arrives_in_a_drought_shares_its_deadline():
     story, first = dry(0, 0)
     second = story.tell(10, 4.0)
     assert story.placer.overdue(5.0) == []
+    assert story.try_last(5.0) == [0, 1]
     over = story.placer.overdue(nextafter(5.0, inf))
     assert [one.batch for one in over] == [first, second]
     third = story.tell(10, 6.0)
     assert story.placer.assign(6.0) == []
     assert story.placer.next_s(6.0) == 6.0
     (gone,) = story.placer.overdue(6.0)
-    assert gone == (third, "no destination took it within 5 s", ("P0 is gone", "P1 is gone"))
+    assert gone == (third, "no destination took it within 5 s", ("P0 broke", "P1 broke"))
 
 
 def test_volumes_without_room_are_a_drought_too():
@@ -511,6 +515,7 @@ def test_volumes_without_room_are_a_drought_too():
     story.placer.volume_failed(1, 0.0, "P1 is gone")
     first = story.tell(10, 0.0)
     assert story.placer.assign(0.0) == []
+    assert story.try_last(5.0) == [1]
     assert [one.batch for one in story.placer.overdue(5.1)] == [first]
     large, small = story.tell(10, 6.0), story.tell(9, 6.0)
     assert [(one.batch, one.volume) for one in story.placer.assign(6.0)] == [(small, 0)]
@@ -521,6 +526,7 @@ def test_volumes_without_room_are_a_drought_too():
     assert story.placer.assign(7.0)[0].probe
     story.fail(large, 7.0)
     assert story.placer.overdue(11.0) == []
+    assert story.try_last(11.0) == [1]
     assert [one.batch for one in story.placer.overdue(11.1)] == [large]
 
 
@@ -534,6 +540,7 @@ def test_a_volume_that_comes_back_ends_the_drought():
     second = story.tell(10, 4.5)
     assert story.placer.assign(4.5) == []
     assert story.placer.overdue(9.5) == []
+    assert story.try_last(9.5) == [0]
     assert [one.batch for one in story.placer.overdue(9.6)] == [second]
 
 
@@ -547,20 +554,22 @@ def test_a_part_that_is_durable_ends_the_drought():
     assert story.placer.assign(5.0) == []
     story.fail(first, 5.5)
     assert story.placer.overdue(10.0) == []
+    assert story.try_last(10.0) == [0]
     assert [one.batch for one in story.placer.overdue(10.1)] == [second]
 
 
-def test_while_a_volume_is_tried_each_batch_has_its_own_deadline():
-    """The one that arrives just then is not given up before it is known how the probe ends."""
+def test_while_a_volume_is_tried_no_batch_that_it_may_take_is_given_up():
+    """The one that arrives just then waits until it is known how the probe ends."""
     story, _ = dry(0)
     story.placer.assign(LATER_S)
     story.begin(0, LATER_S)
     second = story.tell(10, 4.0)
     assert story.placer.assign(6.0) == []
     assert story.placer.overdue(6.0) == []
-    assert story.placer.next_s(6.0) == nextafter(9.0, inf)
-    story.placer.volume_failed(0, 6.0, "gone again")
-    assert second in [one.batch for one in story.placer.overdue(6.0)]
+    assert story.placer.next_s(6.0) == inf
+    assert story.placer.overdue(9.5) == []
+    story.placer.volume_failed(0, 9.5, "gone again")
+    assert second in [one.batch for one in story.placer.overdue(9.5)]
 
 
 # evidence
@@ -682,3 +691,31 @@ def test_news_of_unknown_batches_is_ignored():
     batch = story.tell(1)
     story.placer.assign(0.0)
     assert not story.placer.finish(batch, 0.0, of=0)  # it was not begun
+
+
+def test_a_paused_volume_gets_nothing_and_keeps_what_is_whole_there():
+    """Neither a choice, nor a home, nor a queue of another brings new files there."""
+    placer = Placer(2, mode=Mode.COUNT, deadline_s=1.0, earlier=Earlier([(0, 0), (9, 9)], frozenset({0})))
+    placer.submit(0, 5, 5, 0.0)
+    placer.submit(1, 5, 5, 0.0, home=0, in_place=2)
+    placer.submit(2, 0, 5, 0.0, home=0, in_place=5)
+    assert [(placed.batch, placed.volume) for placed in placer.assign(0.0)] == [(0, 1), (1, 1), (2, 0)]
+    began = placer.begin(0, 0.0)
+    assert began is not None
+    assert began.batch == 2
+    assert placer.begin(0, 0.0) is None
+    alone = Placer(1, mode=Mode.COUNT, deadline_s=1.0, earlier=Earlier((), frozenset({0})))
+    with pytest.raises(Unplaceable, match="every destination is paused"):
+        alone.submit(0, 5, 5, 0.0)
+
+
+def test_what_is_committed_counts_there_from_then_on():
+    """The load becomes what stands, so the next choice does not change by the commit."""
+    placer = Placer(2, mode=Mode.COUNT, deadline_s=1.0)
+    placer.submit(0, 5, 5, 0.0)
+    placer.assign(0.0)
+    placer.begin(0, 0.0)
+    placer.add_held(0, 5, 5)
+    assert placer.finish(0, 1.0, of=0)
+    placer.submit(1, 1, 1, 1.0)
+    assert placer.assign(1.0)[0].volume == 1

@@ -4,7 +4,7 @@ Sizes are the rows' items: files in count mode, bytes at an unknown speed in fin
 have to answer alike. What a volume bears at the start is a batch that it is still writing.
 """
 
-from math import nextafter
+from math import inf, nextafter
 
 import pytest
 
@@ -155,6 +155,38 @@ def test_b11_when_both_fail_at_once(mode):
     assert 4.0 <= written[0][2] <= 5.0
 
 
+def test_b11_the_deadline_itself_is_a_probe(mode):
+    """A volume that is well again after the last pause, but before the deadline, takes the batch."""
+    for well_s in (4.1, 4.9, 5.0):
+        story = Story(mode, 0, 0, deadline_s=5.0)
+        story.tell(10)
+        written, overdue = drive(story, lambda p, now_s, well_s=well_s: p == 1 and now_s >= well_s, 60.0)
+        assert ([(batch, volume) for batch, volume, _ in written], overdue) == ([(0, 1)], [])
+        assert well_s <= written[0][2] <= 5.0
+
+
+def test_b11_others_wait_for_the_answer_of_that_probe(mode):
+    """If it succeeds, what has waited as long is placed there too; if it fails, nothing is tried again."""
+    for is_well in (True, False):
+        story = Story(mode, 0, deadline_s=5.0)
+        story.placer.volume_failed(0, 0.0, "gone")
+        story.placer.volume_failed(0, 4.9, "gone")  # a pause of a second, until 5.9
+        first, second = story.tell(10), story.tell(20)
+        assert story.placer.assign(0.0) == []
+        assert story.placer.next_s(4.9) == 5.0
+        (probe,) = story.placer.assign(5.0)
+        assert (probe.batch, probe.probe) == (first, True)
+        story.begin(0, 5.0)
+        assert (story.placer.overdue(7.0), story.placer.next_s(7.0)) == ([], inf)
+        if is_well:
+            assert story.placer.finish(first, 7.0, of=0)
+            assert [one.batch for one in story.placer.assign(7.0)] == [second]
+        else:
+            story.fail(first, 7.0)
+            assert story.placer.assign(7.0) == []
+            assert [one.batch for one in story.placer.overdue(7.0)] == [first, second]
+
+
 def test_b12_after_the_deadline_it_is_given_up(mode):
     """Strictly after; the original never times a waiting request out."""
     story = Story(mode, 0, 0, deadline_s=5.0)
@@ -172,6 +204,8 @@ def test_b12_at_the_deadline_itself_it_still_waits(mode):
         story.placer.begin(p, 0.0)
         story.fail(0)
         story.placer.assign(0.0)
+    assert story.placer.overdue(5.0) == []
+    assert story.try_last(5.0) == [0, 1]
     assert story.placer.overdue(5.0) == []
     (given_up,) = story.placer.overdue(nextafter(5.0, 6.0))
     assert given_up.batch == 0

@@ -1,0 +1,76 @@
+"""Counts again what stands on volumes, and corrects the numbers of the batch records, by which runs place.
+
+The names in the records stay as they are, so that `cfetch volume list` still tells which files are gone, and
+a download brings them back.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cfetch.app.volume_moves import open_occupied
+from cfetch.app.volume_set import Advance, read_all, size_of
+from cfetch.base.config.settings import Settings
+from cfetch.show.volume_view import Recount, VolumeCount
+from cfetch.storage.batch_records import Unread, record_path
+from cfetch.storage.files import replace_file
+from cfetch.storage.recorded_files import Recorded, RecordedFiles, count_recorded
+from cfetch.storage.tree import ReadOnlyTree
+from cfetch.storage.volume_values import BatchRecord
+
+
+def rescan(
+    settings: Settings, *, pause: Callable[[float], None], note: Callable[[str], None], advance: Advance
+) -> Recount:
+    """Look at all files that the records name, and let the records state what stands.
+
+    Raises the same as ``prepare_drain``.
+    """
+    with open_occupied(settings, pause, note) as volumes:
+        before = _count(volumes.roots)
+        missing = [
+            _correct(standing.root, advance, writes=standing.state != "read-only")
+            for standing in volumes.standings
+        ]
+        after = _count(volumes.roots)
+        return Recount(
+            volumes=[
+                VolumeCount(
+                    volume=str(root),
+                    files=now.files,
+                    bytes=now.size_bytes,
+                    files_before=earlier.files,
+                    bytes_before=earlier.size_bytes,
+                    missing=lacked,
+                )
+                for root, earlier, now, lacked in zip(volumes.roots, before, after, missing, strict=True)
+            ]
+        )
+
+
+def _count(roots: tuple[Path, ...]) -> list[Recorded]:
+    """Count as a run does at its beginning."""
+    return count_recorded(
+        [
+            RecordedFiles(record for record in read_all(root) if isinstance(record, BatchRecord))
+            for root in roots
+        ]
+    )
+
+
+def _correct(root: Path, advance: Advance, *, writes: bool) -> int:
+    """Correct the records of a volume; return how many of their files are not there."""
+    lacked: set[str] = set()
+    with ReadOnlyTree(root) as tree:
+        for record in read_all(root):
+            if isinstance(record, Unread) or record.paths is None:
+                continue
+            sizes = {path: size_of(tree, path) for path in record.paths}
+            there = [size_bytes for size_bytes in sizes.values() if size_bytes is not None]
+            lacked.update(path for path, size_bytes in sizes.items() if size_bytes is None)
+            advance(len(sizes), sum(there))
+            if writes and (len(there), sum(there)) != (record.files, record.bytes):
+                corrected = msgspec.structs.replace(record, files=len(there), bytes=sum(there))
+                replace_file(record_path(root, record.id), msgspec.json.encode(corrected))
+    return len(lacked)

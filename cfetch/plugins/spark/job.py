@@ -1,5 +1,6 @@
 """The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
 
+import math
 import os
 import threading
 import time
@@ -78,6 +79,32 @@ def count_slots(spark: "SparkSession") -> int:
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
     if not is_one_machine(spark):
         _wait_for_executors(spark)
+    return _count_slots_now(context)
+
+
+def count_slots_to_come(spark: "SparkSession", *, waits: bool) -> int:
+    """How many tasks may run at a time while a query runs, by the settings and by what is there now.
+
+    Dynamic allocation has few executors, or none, before a query begins: its upper bound counts, or, where it
+    has none, as many slots as Spark would use for a shuffle. ``waits``: wait a little for executors.
+    """
+
+    def read(name: str, standard: float) -> float:
+        with suppress(ValueError, TypeError):
+            return float(spark.conf.get(f"spark.{name}", None) or standard)
+        return standard
+
+    context = _find_context(spark)
+    now = count_slots(spark) if waits or context is None else _count_slots_now(context)
+    a_executor = max(1, int(read("executor.cores", 1) // read("task.cpus", 1)))
+    wanted = read("executor.instances", 0) * a_executor
+    if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        most = read("dynamicAllocation.maxExecutors", math.inf)
+        wanted = most * a_executor if most < MANY else read("sql.shuffle.partitions", 200)
+    return max(now, int(min(wanted, MANY)))
+
+
+def _count_slots_now(context: Any) -> int:  # noqa: ANN401 - PySpark's
     core = context._jsc.sc()  # the default parallelism may be set to anything
     profile = core.resourceProfileManager().defaultResourceProfile()
     return max(1, int(core.maxNumConcurrentTasks(profile)))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
@@ -33,7 +33,7 @@ from cfetch.plugins.spark.frames.pieces import (
     refuse_taken_names,
     refuse_unfit_columns,
 )
-from cfetch.plugins.spark.job import count_slots
+from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
 from cfetch.plugins.spark.session import spark_session
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
@@ -51,6 +51,7 @@ def download(
     content: bool = False,
     content_limit: str = CONTENT_LIMIT,
     settings: Settings | None = None,
+    tasks: int | None = None,
 ) -> DataFrame:
     """Add the results of a download to a data frame with a column of URLs.
 
@@ -67,7 +68,7 @@ def download(
     With ``content`` and without ``to`` each evaluation fetches anew: use ``.persist()``.
 
     Args:
-        df: Its partitions are the tasks: ``df.repartition(n)`` makes more of them.
+        df: Its rows are spread over the slots of the cluster; see ``tasks``.
         url: The column of URLs.
         to: A directory that the driver and all executors see under the same name; or the URL of an object
             store (``s3://bucket/prefix``, ``gs://``, ``az://``), to which the driver's login goes along.
@@ -79,17 +80,20 @@ def download(
         content_limit: Larger files have no content; without ``to`` they fail.
         settings: As for ``cfetch.download``. ``concurrency`` is each task's; ``per_host`` and the rates are
             the whole query's, in equal parts for all tasks that may run at a time.
+        tasks: How many tasks there are. Default: two for each slot, unless the last step of ``df`` is
+            ``repartition(n)`` or ``coalesce(n)``. 0: the partitions of ``df``, whatever they are.
 
     Raises:
         UsageError: a column is not there, or a result has its name; a setting means nothing here.
         LocalFault: ``to`` cannot be written.
     """
-    with spark_session(None, df.sparkSession) as spark:
+    with spark_session(None, df.sparkSession):
         columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
         schema = _make_schema(df, columns, content=content)
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
-        work = _prepare(spark, options, columns, is_scratch=to is None)
-        return df.mapInArrow(make_task(work), schema)
+        spread = choose_spread(df, tasks, options.settings)
+        work = _prepare(options, columns, spread, is_scratch=to is None)
+        return spread_rows(df, spread, columns, options.settings).mapInArrow(make_task(work), schema)
 
 
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
@@ -145,14 +149,11 @@ def _choose_options(
     return options
 
 
-def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, is_scratch: bool) -> Work:
+def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> Work:
     """Make the directory of this frame, unless tasks have to do it."""
-    settings = options.settings
-    is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
-    slots = count_slots(spark) if is_limited else 1
     has_receipts = not is_scratch and not options.is_store
     makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
-    work = _make_work(options, columns, slots=slots, is_scratch=is_scratch, makes=makes)
+    work = _make_work(options, columns, spread, is_scratch=is_scratch, makes=makes)
     if has_receipts and not makes:
         open_row_directory(options, work.spec)
         sweep_frames(Path(work.spec.receipts).parents[1], options.root)
@@ -160,10 +161,10 @@ def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, 
 
 
 def _make_work(
-    options: Options, columns: dict[str, str], *, slots: int, is_scratch: bool, makes: bool
+    options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool, makes: bool
 ) -> Work:
     identity = uuid.uuid4().hex  # a new call tries failed rows again
     is_kept = not options.is_store
     directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
-    spec = make_run_spec(options, directory, "a data frame", slots=slots)
-    return Work(options, spec, columns, is_scratch, makes)
+    spec = make_run_spec(options, directory, "a data frame", slots=spread.at_a_time)
+    return Work(options, spec, columns, is_scratch, makes, spread.sharers)

@@ -65,7 +65,7 @@ class Work(NamedTuple):
 
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
     own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
-    see it.
+    see it. ``sharers``: how many tasks at a time may ask the same host.
     """
 
     options: Options
@@ -73,6 +73,7 @@ class Work(NamedTuple):
     columns: dict[str, str]
     is_scratch: bool
     makes: bool
+    sharers: int
 
 
 def open_row_directory(options: Options, spec: RunSpec) -> None:
@@ -152,7 +153,7 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
         open_row_directory(work.options, spec)
     else:
         require_on_executor(Path(spec.receipts))
-    share = Share(rows.entries, spec.at_a_time)
+    share = Share(rows.entries, work.sharers)
     return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
 
 
@@ -168,23 +169,23 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[Sha
     wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
     with _make_scratch() as root:
         place = place_at(root, work.spec.instant, EPOCH)
-        yield _bring_alone(work.spec, wanted, task, place, root / STATE_NAME / "receipts"), root
+        yield _bring_alone(work, wanted, task, place, root / STATE_NAME / "receipts"), root
 
 
 def _bring_to_store(work: Work, rows: UrlRows, task: int) -> ShareResult:
     """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
     with _make_scratch() as own:
         place = place_in_store(work.options.settings.to[0], own, work.spec.instant, EPOCH)
-        return _bring_alone(work.spec, rows.entries, task, place, own / "receipts")
+        return _bring_alone(work, rows.entries, task, place, own / "receipts")
 
 
-def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
+def _bring_alone(work: Work, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
     """Bring entries with a fence and receipts that no other task sees."""
-    spec = msgspec.structs.replace(spec, place=place, receipts=str(receipts))
+    spec = msgspec.structs.replace(work.spec, place=place, receipts=str(receipts))
     for directory in (receipts, Path(place.fence)):
         with on_disk(directory):
             make_private(directory)
-    bring_share(spec, Share(entries, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
+    bring_share(spec, Share(entries, work.sharers), TaskCopy(0, task, 0, name_executor()))
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None
     return receipt

@@ -68,7 +68,7 @@ class WebdatasetSink(DataSource):
             raise ConfigError("option files_per_shard must be a whole number from 1 to 1000000")
         root = options.root
         spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
-        work = Work(options, spec, columns, is_scratch=True, makes=False)
+        work = Work(options, spec, columns, is_scratch=True, makes=False, sharers=self.slots)
         job = ShardJob(work, root, self.is_tar)
         open_stage(job)
         return ShardWriter(job, int(files), overwrite=overwrite)

@@ -19,6 +19,7 @@ from cfetch.plugins.spark import download
 from cfetch.plugins.spark.frames import pieces
 from cfetch.plugins.spark.frames.download import _choose_options, _make_work
 from cfetch.plugins.spark.frames.pieces import _make_scratch, bring_rows, cut_pieces, open_row_directory
+from cfetch.plugins.spark.frames.spread import Spread
 from cfetch.plugins.spark.frames.url_rows import SAME_PATH
 from tests.plugins.spark.serving import asked, serving
 
@@ -67,7 +68,7 @@ def work_of(tmp_path, *, content=False, content_limit="1MiB", columns=COLUMNS, t
     options = _choose_options(
         to and str(tmp_path / to), Settings(**settings), content=content, content_limit=content_limit
     )
-    work = _make_work(options, columns, slots=1, is_scratch=to is None, makes=False)
+    work = _make_work(options, columns, Spread(None, 1, 1), is_scratch=to is None, makes=False)
     if to is not None:
         open_row_directory(work.options, work.spec)
     return work
@@ -336,7 +337,7 @@ def test_settings_reach_the_tasks(tmp_path):
 def test_a_directory_that_executors_do_not_see(origin, tmp_path):
     """The message says what is asked of it."""
     options = _choose_options(str(tmp_path / "to"), None, content=False, content_limit="1MiB")
-    work = _make_work(options, COLUMNS, slots=1, is_scratch=False, makes=False)
+    work = _make_work(options, COLUMNS, Spread(None, 1, 1), is_scratch=False, makes=False)
     with pytest.raises(LocalFault, match=r"is not there on .* must see the directory"):
         bring(work, rows_of(origin))
     assert bring(work._replace(makes=True), rows_of(origin))  # by Spark Connect, tasks make it

@@ -125,6 +125,12 @@ def find_driver_address(spark: "SparkSession") -> HubPlace | None:
     return HubPlace(name, settings.get("spark.driver.bindAddress"), int(port))
 
 
+def sends_encrypted(spark: "SparkSession") -> bool:
+    """Whether Spark encrypts what it sends between its machines."""
+    names = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled", "spark.ssl.enabled")
+    return any(spark.conf.get(name, "false") == "true" for name in names)
+
+
 def _wait_for_executors(spark: "SparkSession") -> None:
     end_s, before = time.monotonic() + EXECUTORS_COME_S, 0
     while time.monotonic() < end_s:

@@ -47,6 +47,7 @@ from cfetch.tasks.hub.receipts import (
 )
 from cfetch.tasks.shares.task_destination import open_place
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
@@ -57,6 +58,7 @@ SHOWN = 512  # attempts that all tasks together report to the driver
 MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a beat holds twice as many
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
+OpenLinks = Callable[[ExitStack], UrlRefresher]  # the stack closes it
 SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
 
 
@@ -99,11 +101,17 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
 
 
 def bring_share(
-    spec: RunSpec, share: Share, copy: TaskCopy, *, on_life: Callable[[], None] = lambda: None
+    spec: RunSpec,
+    share: Share,
+    copy: TaskCopy,
+    *,
+    on_life: Callable[[], None] = lambda: None,
+    open_links: OpenLinks | None = None,
 ) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
 
-    ``on_life`` is called again and again while the work moves.
+    ``on_life`` is called again and again while the work moves. ``open_links``: where fresh links come from,
+    opened in the task's event loop; None: from what ``spec`` names.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
@@ -112,7 +120,7 @@ def bring_share(
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(_run_pool(spec, share, copy, reporter, on_life))
+        fault, learned = runner.run(_run_pool(spec, share, copy, reporter, on_life, open_links))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
@@ -200,7 +208,12 @@ class Reporter:
 
 
 async def _run_pool(
-    spec: RunSpec, share: Share, copy: TaskCopy, reporter: Reporter, on_life: Callable[[], None]
+    spec: RunSpec,
+    share: Share,
+    copy: TaskCopy,
+    reporter: Reporter,
+    on_life: Callable[[], None],
+    open_links: OpenLinks | None,
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock = SystemClock()
@@ -240,7 +253,9 @@ async def _run_pool(
                     emit=tell_each(fan_out(reporter, beats)),
                     counts=reporter.counts,
                 ),
-                refresher=renewal.refresher(settings.refresh_command, transport, clock),
+                refresher=open_links(links)
+                if open_links is not None
+                else renewal.refresher(settings.refresh_command, transport, clock),
                 knowledge=spec.knowledge,
                 backwards=copy.attempt > 0,
             )

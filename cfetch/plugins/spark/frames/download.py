@@ -6,10 +6,11 @@ The frame stays lazy: its evaluation downloads (``pieces.py``).
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
@@ -18,6 +19,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.reading import check_base_url
 from cfetch.plugins.spark.frames.frame import FRAMES, make_run_spec, name_frame_directory, sweep_frames
+from cfetch.plugins.spark.frames.link_desk import DeskAddress, open_desk
 from cfetch.plugins.spark.frames.options import (
     CONTENT_LIMIT,
     NOT_HERE,
@@ -33,7 +35,9 @@ from cfetch.plugins.spark.frames.pieces import (
     refuse_taken_names,
     refuse_unfit_columns,
 )
+from cfetch.plugins.spark.frames.renewing import LinkSource, Renew
 from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
+from cfetch.plugins.spark.job import find_driver_address, sends_encrypted
 from cfetch.plugins.spark.session import spark_session
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
@@ -52,6 +56,7 @@ def download(
     content_limit: str = CONTENT_LIMIT,
     settings: Settings | None = None,
     tasks: int | None = None,
+    renew: Renew | str | os.PathLike[str] | None = None,
 ) -> DataFrame:
     """Add the results of a download to a data frame with a column of URLs.
 
@@ -82,17 +87,24 @@ def download(
             the whole query's, in equal parts for all tasks that may run at a time.
         tasks: How many tasks there are. Default: two for each slot, unless the last step of ``df`` is
             ``repartition(n)`` or ``coalesce(n)``. 0: the partitions of ``df``, whatever they are.
+        renew: What renews links that expire: a function that gets a link and the file's path and returns a
+            link, or a mapping with ``url`` and, if wanted, ``expires_at`` (seconds since 1970) and
+            ``headers``; or a manifest, by its path or URL, whose publisher signs anew, with the paths of the
+            rows. ``settings.refresh_command`` names a command instead. The driver runs it, once for
+            each link, and must live as long as the query; with Spark Connect, or where Spark encrypts what it
+            sends, the tasks run it.
 
     Raises:
         UsageError: a column is not there, or a result has its name; a setting means nothing here.
         LocalFault: ``to`` cannot be written.
     """
-    with spark_session(None, df.sparkSession):
+    with spark_session(None, df.sparkSession) as spark:
         columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
         schema = _make_schema(df, columns, content=content)
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
         spread = choose_spread(df, tasks, options.settings)
         work = _prepare(options, columns, spread, is_scratch=to is None)
+        work = work._replace(links=_choose_links(spark, renew, options))
         return spread_rows(df, spread, columns, options.settings).mapInArrow(make_task(work), schema)
 
 
@@ -147,6 +159,25 @@ def _choose_options(
             "setting state means nothing here, as an object store keeps no receipts; leave it out"
         )
     return options
+
+
+def _choose_links(
+    spark: SparkSession, renew: Renew | str | os.PathLike[str] | None, options: Options
+) -> DeskAddress | LinkSource | None:
+    """The driver's desk, or the source itself for tasks that cannot ask the driver. Raises ConfigError."""
+    command = options.settings.refresh_command
+    if renew is not None and command:
+        raise ConfigError("renew and setting refresh_command both renew links; give one of them")
+    if renew is None and not command:
+        return None
+    function = renew if callable(renew) else None
+    manifest = None if renew is None or callable(renew) else os.fspath(renew)
+    source = LinkSource(function, command or None, manifest, options.settings, options.env)
+    place = None if sends_encrypted(spark) else find_driver_address(spark)
+    if place is not None:
+        with suppress(OSError):  # such as a port that is taken: the tasks can ask the source
+            return open_desk(place).add(source)
+    return source
 
 
 def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> Work:

@@ -11,7 +11,8 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +20,15 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cfetch.base.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import Expired, Held, LocalFault, UsageError
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.plugins.spark.frames.frame import make_frame_directory
+from cfetch.plugins.spark.frames.link_desk import DeskAddress, DeskRefresher
 from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
+from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.frames.rows import cut_batches, find_size, read_content
 from cfetch.plugins.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.plugins.spark.job import name_executor
@@ -35,7 +38,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
-from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task import OpenLinks, bring_share
 from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
@@ -54,6 +57,7 @@ _TEXTS = ("string", "char", "varchar", "void")  # void: all of it is null
 _SIZES = ("bigint", "int", "smallint", "tinyint", "double", "float", *_TEXTS)
 _KEY_TYPES = {"size": _SIZES, "headers": ("map", "struct", *_TEXTS)}
 
+NO_RENEWAL = "download(renew=…) takes a function or a manifest that has fresh links"
 _SCRATCH = "cfetch-"
 PIECE_ROWS = 20_000  # as many files as a share has at most: they are in the memory of a task
 PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user's
@@ -66,6 +70,7 @@ class Work(NamedTuple):
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
     own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
     see it. ``sharers``: how many tasks at a time may ask the same host.
+    ``links``: where fresh links come from: from the driver, or, where it cannot be asked, from the source.
     """
 
     options: Options
@@ -74,6 +79,17 @@ class Work(NamedTuple):
     is_scratch: bool
     makes: bool
     sharers: int
+    links: DeskAddress | LinkSource | None = None
+
+    def open_links(self) -> OpenLinks | None:
+        """What opens the source of fresh links in a task's event loop."""
+        if isinstance(self.links, DeskAddress):
+            return partial(_ask_driver, self.links)
+        return None if self.links is None else self.links.open
+
+
+def _ask_driver(address: DeskAddress, _: ExitStack) -> DeskRefresher:
+    return DeskRefresher(address)
 
 
 def open_row_directory(options: Options, spec: RunSpec) -> None:
@@ -154,7 +170,7 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     else:
         require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, work.sharers)
-    return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
+    return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), work.open_links())
 
 
 @contextmanager
@@ -185,7 +201,8 @@ def _bring_alone(work: Work, entries: list[Entry], task: int, place: Place, rece
     for directory in (receipts, Path(place.fence)):
         with on_disk(directory):
             make_private(directory)
-    bring_share(spec, Share(entries, work.sharers), TaskCopy(0, task, 0, name_executor()))
+    copy = TaskCopy(0, task, 0, name_executor())
+    bring_share(spec, Share(entries, work.sharers), copy, open_links=work.open_links())
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None
     return receipt
@@ -249,6 +266,8 @@ def join_results(
         result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
         if path is not None:
             result |= _describe(record, volume, receipt.executor)
+            if record is not None and record.error_kind == Expired.kind and work.links is None:
+                result["error"] = f"{record.error}; {NO_RENEWAL}"
             digest = digests[path]
             if record is not None and digest is not None and record.verified == digest.algorithm:
                 result["hash"] = f"{digest.algorithm}:{digest.hex}"

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, NamedTuple
@@ -196,7 +197,8 @@ def check_executors(
     """
     free_bytes = disk_usage(look.directories[0][1]).free
     began_s, is_told = time.time(), False
-    seen = start_thread(spark, lambda: run_tasks(spark, [look] * slots, look_around, Seen), tag)
+    look_at_all = partial(run_tasks, spark, [look] * slots, look_around, Seen)
+    seen = start_thread(spark, look_at_all, tag, "cfetch: look at the executors")
     while not wait([seen], LOOK_S).done:
         said = find_task_error(spark, tag)
         cause = None if said is None else explain_python(said)

@@ -35,7 +35,6 @@ QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.propertie
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it starts with half the processor time
 _OWN_SETTINGS = {
     "spark.app.name": "cfetch",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": QUIET,
 }
@@ -139,6 +138,8 @@ def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_l
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
         jvm = [QUIET, LIGHT_JVM if is_light else "", reading_options(archive_path(java_version))]
+        if not submitted:  # the page of a run that the terminal shows: a port and half a second for nobody
+            own["spark.ui.enabled"] = "false"
         own["spark.driver.extraJavaOptions"] = " ".join(filter(None, jvm))
     builder = SparkSession.builder
     if is_connect:

@@ -203,7 +203,7 @@ def test_the_error_of_a_failed_task_is_found_by_the_tag_of_its_job(spark):
     def fail(batches):
         return (__import__("nowhere") for _ in batches)
 
-    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing")
+    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing", "fail")
     assert "nowhere" in str(rows.exception(60))
     assert "No module named 'nowhere'" in str(find_task_error(spark, "failing"))
     assert find_task_error(spark, "another") is None

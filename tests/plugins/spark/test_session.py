@@ -63,12 +63,13 @@ with spark_session(None, settings=ours) as spark:
     spark.sql("EXPLAIN EXTENDED SELECT * FROM files").show(100, False)
     assert spark.read.format("cfetch").options(manifest_url=url, to=to).load().count() == 8
     names = "master", "app.name", "task.maxFailures", "speculation", "ui.enabled"
-    print(json.dumps([spark.conf.get(f"spark.{name}") for name in names]))
+    print(json.dumps([spark.conf.get(f"spark.{name}", "left") for name in names]))
 """
 GIVEN = {
     "spark.task.maxFailures": "9",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
+    "spark.ui.port": "0",
 }
 
 
@@ -92,7 +93,9 @@ def test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signatu
         job = {"MANIFEST_URL": f"{origin.url}m.json?sig=CANARY", "TO": str(tmp_path / "to")}
         ended = subprocess.run(
             [Path(sys.executable).parent / "spark-submit", *options, tmp_path / "job.py"],
-            env=os.environ | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | job,
+            env=os.environ
+            | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+            | job,
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -101,7 +104,7 @@ def test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signatu
         )
         assert ended.returncode == 0, ended.stderr
         assert any("CANARY" in (request.query or "") for request in origin.requests)
-    assert json.loads(ended.stdout.splitlines()[-1]) == ["local[2]", "mine", "9", "false", "false"]
+    assert json.loads(ended.stdout.splitlines()[-1]) == ["local[2]", "mine", "9", "false", "left"]
     logged = b"".join(path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file())
     assert b"CreateTempViewUsing" in logged
     assert b"CANARY" not in logged

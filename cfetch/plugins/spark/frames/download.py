@@ -37,7 +37,8 @@ from cfetch.plugins.spark.frames.pieces import (
 )
 from cfetch.plugins.spark.frames.renewing import LinkSource, Renew
 from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
-from cfetch.plugins.spark.job import find_driver_address, sends_encrypted
+from cfetch.plugins.spark.frames.task_log import make_accumulator
+from cfetch.plugins.spark.job import find_context, find_driver_address, sends_encrypted
 from cfetch.plugins.spark.session import spark_session
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
@@ -104,7 +105,8 @@ def download(
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
         spread = choose_spread(df, tasks, options.settings)
         work = _prepare(options, columns, spread, is_scratch=to is None)
-        work = work._replace(links=_choose_links(spark, renew, options))
+        totals = make_accumulator(find_context(spark), spread.tasks)
+        work = work._replace(links=_choose_links(spark, renew, options), totals=totals)
         return spread_rows(df, spread, columns, options.settings).mapInArrow(make_task(work), schema)
 
 

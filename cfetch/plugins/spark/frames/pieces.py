@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -30,6 +30,7 @@ from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.frames.rows import cut_batches, find_size, read_content
+from cfetch.plugins.spark.frames.task_log import Tally, TaskLog
 from cfetch.plugins.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.schemas import arrow_schema
@@ -38,9 +39,12 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
-from cfetch.tasks.shares.task import OpenLinks, bring_share
+from cfetch.tasks.shares.task import Beside, OpenLinks, bring_share
 from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
 
 RESULTS = {
     "status": "string",
@@ -80,12 +84,20 @@ class Work(NamedTuple):
     makes: bool
     sharers: int
     links: DeskAddress | LinkSource | None = None
+    totals: "Accumulator[Tally] | None" = None
 
-    def open_links(self) -> OpenLinks | None:
-        """What opens the source of fresh links in a task's event loop."""
-        if isinstance(self.links, DeskAddress):
-            return partial(_ask_driver, self.links)
-        return None if self.links is None else self.links.open
+    def begin_log(self) -> tuple[TaskLog, Beside]:
+        """The log of a piece, and what goes beside its pool: that, and the source of fresh links."""
+        log, links = TaskLog(), self.links
+        opens: OpenLinks | None = None if links is None or isinstance(links, DeskAddress) else links.open
+        if isinstance(links, DeskAddress):
+            opens = partial(_ask_driver, links)
+        return log, Beside(opens, log)
+
+    def end_log(self, log: TaskLog) -> None:
+        """Pass the totals of a piece to the driver; they arrive with the end of the task."""
+        if self.totals is not None:
+            self.totals.add(log.sum_up())
 
 
 def _ask_driver(address: DeskAddress, _: ExitStack) -> DeskRefresher:
@@ -109,13 +121,18 @@ def require_on_executor(directory: Path) -> None:
 
 
 def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
-    """The function that brings the rows of a partition."""
+    """The function that brings the rows of a partition; Spark's pages show its name in the plan."""
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in cut_pieces(batches, _count_piece_rows(work)):
-            yield from bring_rows(work, table, task=current_task().taskAttemptId())
+    def cfetch_download(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for table in cut_pieces(batches, _count_piece_rows(work)):
+                yield from bring_rows(work, table, task=current_task().taskAttemptId())
+        except LocalFault as fault:
+            raise LocalFault(f"{name_executor()}: {fault}") from None
+        if work.totals is not None:
+            work.totals.add(Tally(tasks=1))
 
-    return task
+    return cfetch_download
 
 
 def _count_piece_rows(work: Work) -> int:
@@ -170,7 +187,10 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
     else:
         require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, work.sharers)
-    return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), work.open_links())
+    log, beside = work.begin_log()
+    result = find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), beside)
+    work.end_log(log)
+    return result
 
 
 @contextmanager
@@ -202,7 +222,9 @@ def _bring_alone(work: Work, entries: list[Entry], task: int, place: Place, rece
         with on_disk(directory):
             make_private(directory)
     copy = TaskCopy(0, task, 0, name_executor())
-    bring_share(spec, Share(entries, work.sharers), copy, open_links=work.open_links())
+    log, beside = work.begin_log()
+    bring_share(spec, Share(entries, work.sharers), copy, **beside._asdict())
+    work.end_log(log)
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None
     return receipt

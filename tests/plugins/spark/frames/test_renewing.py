@@ -132,7 +132,7 @@ def test_where_links_are_renewed(spark, monkeypatch):
     first, second = (_choose_links(spark, sign, options) for _ in range(2))
     assert isinstance(first, DeskAddress)
     assert second == first._replace(number=first.number + 1)  # one desk for all
-    monkeypatch.setattr(job, "_find_context", lambda spark: None)
+    monkeypatch.setattr(job, "find_context", lambda spark: None)
     assert _choose_links(spark, sign, options) == LinkSource(sign, None, None, Settings(to=("/x",)), {})
     refreshed = _choose_options("/x", Settings(refresh_command="x"), content=False, content_limit="1MiB")
     assert _choose_links(spark, None, refreshed) == LinkSource(None, "x", None, refreshed.settings, {})

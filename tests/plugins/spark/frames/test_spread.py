@@ -13,8 +13,9 @@ FILES = {f"d/{n}.bin": b"%d" % n for n in range(40)}
 SLOTS = 2  # of the tests' session
 
 
-def test_a_small_result_is_spread_over_all_slots(spark, tmp_path):
-    """``distinct()``, of which Spark makes one task, has two tasks a slot, each with files to fetch."""
+def test_a_small_result_is_spread_over_all_slots(spark, tmp_path, caplog):
+    """``distinct()``, of which Spark makes one task, has two tasks a slot; totals are logged at the end."""
+    caplog.set_level("INFO", "cfetch.spark")
     with serving(FILES) as origin:
         links = [(origin.url + name,) for name in FILES]
         frame = spark.createDataFrame(links * 2, "url string").distinct()
@@ -23,6 +24,12 @@ def test_a_small_result_is_spread_over_all_slots(spark, tmp_path):
         assert {row.status for row in rows} == {"done"}
         assert {row.task for row in rows} == set(range(TASKS_A_SLOT * SLOTS))
         assert asked(origin) == dict.fromkeys(FILES, 1)
+        fetched = sum(map(len, FILES.values()))
+        assert caplog.messages == [f"download is over: 40 files in place ({fetched} B fetched), from 1 host"]
+        results.count()
+        assert caplog.messages[1:] == ["download is over: 0 files in place (0 B fetched), from 0 hosts"]
+        (plan,) = results._jdf.queryExecution().toString().split("== Physical Plan ==")[1:]
+        assert "cfetch_download" in plan  # as the page of the query shows it
 
 
 def place(frame, tasks=None, **settings):
@@ -84,6 +91,6 @@ class Conf(dict[str, str]):
 def test_the_slots_that_will_come_are_counted(monkeypatch, conf, slots):
     """Those of executors that are asked for, of dynamic allocation, and with ``spark.task.cpus``."""
     session = type("Session", (), {"conf": Conf(conf)})()
-    monkeypatch.setattr(job, "_find_context", lambda spark: spark)
+    monkeypatch.setattr(job, "find_context", lambda spark: spark)
     monkeypatch.setattr(job, "_count_slots_now", lambda context: 3)
     assert job.count_slots_to_come(session, waits=False) == slots

@@ -77,7 +77,7 @@ def test_the_wheel_has_types_schemas_and_no_tests(wheel):
     with ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {"cfetch/py.typed", "cfetch/schemas/summary.json"} <= set(names)
-    assert [name for name in names if not name.startswith(("cfetch/", "cfetch-"))] == []
+    assert [name for name in names if not name.startswith(("cfetch/", "cfetch-", "pyspark_cfetch/"))] == []
 
 
 def test_all_installs_every_extra_but_those_for_developers():

@@ -39,6 +39,7 @@ from cfetch.plugins.spark.frames.renewing import LinkSource, Renew
 from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
 from cfetch.plugins.spark.frames.task_log import make_accumulator
 from cfetch.plugins.spark.job import find_context, find_driver_address, sends_encrypted
+from cfetch.plugins.spark.preflight import check_task_python
 from cfetch.plugins.spark.session import spark_session
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
@@ -58,13 +59,14 @@ def download(
     settings: Settings | None = None,
     tasks: int | None = None,
     renew: Renew | str | os.PathLike[str] | None = None,
+    prefix: str = "",
 ) -> DataFrame:
     """Add the results of a download to a data frame with a column of URLs.
 
     The result has all columns and rows of ``df``, and after them ``status`` (``done``, ``skipped``: it was in
     place, ``failed``), ``path`` (below ``to``), ``bytes``, ``hash`` (by which the file was verified),
-    ``error``, ``attempts`` and ``executor``. A file that fails is a row. Nothing is downloaded before an
-    action evaluates the result.
+    ``error``, ``attempts``, ``executor``, ``error_kind``, ``http_status`` and ``content_type``. A file that
+    fails is a row. Nothing is downloaded before an action evaluates the result.
 
     A row is fetched once, however often the result is used: each task leaves a receipt of its rows in
     ``to/.cfetch/frames``, takes a lock before it begins, and finds the files in place. With an object store
@@ -94,35 +96,39 @@ def download(
             rows. ``settings.refresh_command`` names a command instead. The driver runs it, once for
             each link, and must live as long as the query; with Spark Connect, or where Spark encrypts what it
             sends, the tasks run it.
+        prefix: Goes before the names of the result's columns, for frames that have such names.
 
     Raises:
         UsageError: a column is not there, or a result has its name; a setting means nothing here.
         LocalFault: ``to`` cannot be written.
     """
     with spark_session(None, df.sparkSession) as spark:
+        check_task_python(spark)
         columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
-        schema = _make_schema(df, columns, content=content)
+        schema = _make_schema(df, columns, prefix, content=content)
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
         spread = choose_spread(df, tasks, options.settings)
         work = _prepare(options, columns, spread, is_scratch=to is None)
         totals = make_accumulator(find_context(spark), spread.tasks)
-        work = work._replace(links=_choose_links(spark, renew, options), totals=totals)
+        work = work._replace(links=_choose_links(spark, renew, options), totals=totals, prefix=prefix)
         return spread_rows(df, spread, columns, options.settings).mapInArrow(make_task(work), schema)
 
 
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
-    refuse_unfit_columns(columns, [(field.name, field.dataType.simpleString()) for field in df.schema])
+    fields = [(field.name, field.dataType.simpleString()) for field in df.schema]
+    refuse_unfit_columns(columns, fields, 'download(df, {0}="…")')
     return columns
 
 
-def _make_schema(df: DataFrame, columns: Mapping[str, str], *, content: bool) -> StructType:
+def _make_schema(df: DataFrame, columns: Mapping[str, str], prefix: str, *, content: bool) -> StructType:
     """The frame's own columns, then the results; ``path`` stays in its place if it is the column of paths."""
     fields, added = list(df.schema.fields), list_results(content=content)
-    if columns.get("path") == "path":
+    if columns.get("path") == "path" and not prefix:
         fields[df.columns.index("path")] = StructField("path", StringType())
         del added["path"]
-    refuse_taken_names([field.name for field in fields], added)
+    added = {prefix + name: word for name, word in added.items()}
+    refuse_taken_names([field.name for field in fields], added, ", or give a prefix for the results")
     types = {"string": StringType, "bigint": LongType, "int": IntegerType, "binary": BinaryType}
     return StructType([*fields, *(StructField(name, types[word]()) for name, word in added.items())])
 
@@ -147,9 +153,9 @@ def _choose_options(
     if chosen.base_url is not None:
         check_base_url(chosen.base_url)
     place = SCRATCH if to is None else os.fspath(to).rstrip("/") or "/"
-    limit = parse_content_limit(content_limit)
+    limit = parse_content_limit(content_limit, "")
     options = make_options(
-        replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True
+        replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True, word=""
     )
     if options.is_store and content:
         raise ConfigError(

@@ -153,19 +153,23 @@ def make_options(
     own: Mapping[str, str] = MappingProxyType({}),
     content_bytes: int | None,
     takes_store: bool = False,
+    word: str = "option ",
 ) -> Options:
     """Make options of settings. ``takes_store``: the files may become objects of a store.
+
+    ``word``: what goes before the name of an option in messages; in Python they are settings and arguments.
 
     Raises ConfigError: a task of a frame cannot follow them.
     """
     to = settings.to[0]
     is_place = to.startswith("/") or (takes_store and is_object_store(to))
     if len(settings.to) > 1 or not is_place:
-        what = "option to must be one directory that all executors see, as an absolute path"
+        what = f"{word}to must be one directory that all executors see, as an absolute path"
         store = "or the URL of an object store" if takes_store else "or use cfetch.spark.download for a store"
         raise ConfigError(f"{what}, {store}" if takes_store or is_object_store(to) else what)
     if (settings.header or settings.bearer_env) and not settings.header_host:
-        raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
+        kind = "setting " if takes_store else word
+        raise ConfigError(f"{kind}header or bearer_env is given; say in header_host which hosts may have it")
     wanted = {*NETWORK_ENV, settings.bearer_env}
     return Options(
         own=dict(own),
@@ -176,12 +180,12 @@ def make_options(
     )
 
 
-def parse_content_limit(text: str) -> int:
-    """The most bytes of a content. Raises ConfigError."""
+def parse_content_limit(text: str, word: str = "option ") -> int:
+    """The most bytes of a content; ``word`` as in ``make_options``. Raises ConfigError."""
     try:
         limit = parse_size(text)
     except ValueError as error:
-        raise ConfigError(f"option content_limit: {error}") from None
+        raise ConfigError(f"{word}content_limit: {error}") from None
     if limit > MOST_CONTENT_BYTES:
-        raise ConfigError("option content_limit is at most 1GiB; read larger files where they are")
+        raise ConfigError(f"{word}content_limit is at most 1GiB; read larger files where they are")
     return limit

@@ -54,6 +54,9 @@ RESULTS = {
     "error": "string",
     "attempts": "int",
     "executor": "string",
+    "error_kind": "string",
+    "http_status": "int",
+    "content_type": "string",
 }
 """The columns that ``download`` adds, and their types as Spark names them."""
 
@@ -74,6 +77,7 @@ class Work(NamedTuple):
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
     own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
     see it. ``sharers``: how many tasks at a time may ask the same host.
+    ``prefix``: before the names of results.
     ``links``: where fresh links come from: from the driver, or, where it cannot be asked, from the source.
     """
 
@@ -85,6 +89,7 @@ class Work(NamedTuple):
     sharers: int
     links: DeskAddress | LinkSource | None = None
     totals: "Accumulator[Tally] | None" = None
+    prefix: str = ""
 
     def begin_log(self) -> tuple[TaskLog, Beside]:
         """The log of a piece, and what goes beside its pool: that, and the source of fresh links."""
@@ -313,6 +318,11 @@ def _describe(record: FileRecord | None, volume: Directory | None, executor: str
         "error": record.error,
         "attempts": len(record.attempts),
         "executor": executor,
+        "error_kind": record.error_kind,
+        "http_status": record.http_status,
+        "content_type": next(
+            (attempt.content_type for attempt in reversed(record.attempts) if attempt.content_type), None
+        ),
     }
 
 
@@ -338,11 +348,14 @@ def list_results(*, content: bool) -> dict[str, str]:
     return RESULTS | ({"content": "binary"} if content else {})
 
 
-def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str, str]]) -> None:
+def refuse_unfit_columns(
+    columns: Mapping[str, str], fields: Sequence[tuple[str, str]], names_other: str
+) -> None:
     """Raise UsageError if the frame lacks the column of a key, or each row of it would fail by its type.
 
-    ``fields``: the frame's columns with their types, as Spark names them; a join may leave two of one name.
-    A row's own faults are that row's result.
+    ``names_other``: how a user names another column for the key ``{0}``. ``fields``: the frame's columns with
+    their types, as Spark names them; a join may leave two of one name. A row's own faults are that row's
+    result.
     """
     names, types = Counter(name for name, _ in fields), dict(fields)
     for key, name in columns.items():
@@ -353,7 +366,8 @@ def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str,
             )
         if name not in types:
             raise UsageError(
-                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}"
+                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}: "
+                f"{names_other.format(key)} names another"
             )
         words = _KEY_TYPES.get(key, _TEXTS)
         if re.split(r"\W", types[name])[0] not in words:
@@ -363,24 +377,24 @@ def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str,
             )
 
 
-def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
-    """Raise UsageError if a column of the user's has the name of a result."""
+def refuse_taken_names(names: Sequence[str], results: Iterable[str], remedy: str = "") -> None:
+    """Raise UsageError if a column of the user's has the name of a result. ``remedy``: another way out."""
     words = set(results)
     for name in names:
         if name.lower() in words:
             raise UsageError(
                 f"the frame has a column {name!r} already, which is the name of a result; rename it before: "
-                f'df.withColumnRenamed("{name}", "my_{name}")'
+                f'df.withColumnRenamed("{name}", "my_{name}"){remedy}'
             )
 
 
 def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:
     for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
-        column = pa.array([result.get(field.name) for result in results], field.type)
-        if field.name == "path" and work.columns.get("path") == "path":
+        column, name = pa.array([result.get(field.name) for result in results], field.type), field.name
+        if name == "path" and work.columns.get("path") == "path" and not work.prefix:
             column = pc.coalesce(column, table.column("path"))  # a row with a fault has no other
             table = table.set_column(table.column_names.index("path"), "path", column)
         else:
-            table = table.append_column(field.name, column)
+            table = table.append_column(work.prefix + name, column)
     (batch,) = table.combine_chunks().to_batches()
     return batch

@@ -100,7 +100,8 @@ def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
         algorithm, _, column = settings.hash_column.partition("=")
         columns[algorithm] = column
     chosen = {key: name for key, name in columns.items() if name is not None}
-    refuse_unfit_columns(chosen, [(field.name, field.dataType.simpleString()) for field in schema])
+    fields = [(field.name, field.dataType.simpleString()) for field in schema]
+    refuse_unfit_columns(chosen, fields, "option {0}_column")
     return chosen
 
 

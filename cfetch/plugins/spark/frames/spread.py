@@ -47,7 +47,7 @@ def choose_spread(df: DataFrame, tasks: int | None, settings: Settings) -> Sprea
         raise ConfigError(f"tasks must be a whole number from 0 to {MOST_TASKS:,}")
     spark = df.sparkSession
     is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
-    if tasks == 0 or (tasks is None and is_partitioned(df)):
+    if tasks == 0 or (tasks is None and _is_partitioned(df)):
         slots = count_slots(spark) if is_limited else 1
         return Spread(None, slots, slots)
     slots = count_slots_to_come(spark, waits=bool(is_limited))
@@ -69,7 +69,7 @@ def spread_rows(df: DataFrame, spread: Spread, columns: dict[str, str], settings
     return df.repartition(spread.tasks, host, F.pmod(F.hash(own), F.lit(spread.sharers)))
 
 
-def is_partitioned(df: DataFrame) -> bool:
+def _is_partitioned(df: DataFrame) -> bool:
     """Whether the frame's last step gives its number of partitions; False too if Spark does not tell."""
     with suppress(Exception):  # a platform may forbid to look, each in words of its own
         plan = getattr(df, "_plan", None)

@@ -107,8 +107,14 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
         "hash": f"sha256:{rows[7]['digest']}",
         "error": None,
         "attempts": 1,
+        "error_kind": None,
+        "http_status": 200,
+        "content_type": row["content_type"],
     }
-    assert (results["gone.bin"]["status"], results["gone.bin"]["error"]) == ("failed", "HTTP 404")
+    gone = results["gone.bin"]
+    assert (gone["status"], gone["error"], gone["error_kind"], gone["http_status"]) == (
+        *("failed", "HTTP 404", "refused", 404),
+    )
     faulty = results["x"]  # a row with a fault keeps its own path
     assert (faulty["status"], faulty["attempts"], faulty["executor"]) == ("failed", 0, None)
     sent = {request.path: request.headers.get("x-row") for request in origin.requests}
@@ -385,7 +391,8 @@ def test_wrong_settings(to, settings, told):
 def test_wrong_columns(spark, tmp_path):
     """Before any job."""
     frame = spark.createDataFrame([("u", "p", 1)], "url string, Status string, n int")
-    with pytest.raises(UsageError, match="there is no column 'link' for url; the frame has url, Status, n"):
+    told = r"no column 'link' for url; the frame has url, Status, n: download\(df, url=\"…\"\) names another"
+    with pytest.raises(UsageError, match=told):
         download(frame, "link", to=tmp_path)
     told = "column 'n' for sha256 is int, which sha256 cannot be; make it string"
     with pytest.raises(UsageError, match=told):
@@ -394,8 +401,19 @@ def test_wrong_columns(spark, tmp_path):
         download(frame.selectExpr("url", "interval '1' day d"), to=tmp_path, size="d")
     with pytest.raises(UsageError, match=r"column 'd' for headers is array<string>, .* make it map"):
         download(frame.selectExpr("url", "array('a') d"), to=tmp_path, headers="d")
-    with pytest.raises(UsageError, match=r'rename it before: df.withColumnRenamed\("Status", "my_Status"\)'):
+    told = r'rename it before: df.withColumnRenamed\("Status", "my_Status"\), or give a prefix'
+    with pytest.raises(UsageError, match=told):
         download(frame, to=tmp_path)
+    added = download(frame, to=tmp_path, prefix="file_").columns[len(frame.columns) :]
+    assert added == [f"file_{name}" for name in pieces.RESULTS]
+
+
+def test_results_with_a_prefix(origin, tmp_path):
+    """They stand beside columns of the same names, and of paths too."""
+    rows = [{"url": origin.url + "d/1.bin", "path": "d/1.bin", "status": "new"}]
+    (row,) = bring(work_of(tmp_path, columns={"url": "url", "path": "path"})._replace(prefix="file_"), rows)
+    assert row.items() >= (rows[0] | {"file_status": "done", "file_path": "d/1.bin"}).items()
+    assert list(row) == [*rows[0], *(f"file_{name}" for name in pieces.RESULTS)]
 
 
 def test_the_page_names_arguments_and_columns():

@@ -35,6 +35,7 @@ from cfetch.plugins.spark.frames.pieces import (
     refuse_taken_names,
     refuse_unfit_columns,
 )
+from cfetch.plugins.spark.frames.platform_paths import read_destination
 from cfetch.plugins.spark.frames.renewing import LinkSource, Renew
 from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
 from cfetch.plugins.spark.frames.task_log import make_accumulator
@@ -80,6 +81,7 @@ def download(
         url: The column of URLs.
         to: A directory that the driver and all executors see under the same name; or the URL of an object
             store (``s3://bucket/prefix``, ``gs://``, ``az://``), to which the driver's login goes along.
+            ``s3a://``, ``abfss://``, ``dbfs:/`` and ``file:/`` are read as platforms mean them.
         path: The column of paths below ``to``; they must differ. Default: hashes of the URLs.
         size: The column of sizes in bytes.
         sha256: The column of hashes.
@@ -152,11 +154,13 @@ def _choose_options(
         raise ConfigError(f"name_by {chosen.name_by} is not for a data frame; state a column of paths")
     if chosen.base_url is not None:
         check_base_url(chosen.base_url)
-    place = SCRATCH if to is None else os.fspath(to).rstrip("/") or "/"
+    given, named = read_destination(SCRATCH if to is None else os.fspath(to), os.environ)
+    place = given.rstrip("/") or "/"
     limit = parse_content_limit(content_limit, "")
     options = make_options(
         replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True, word=""
     )
+    options = options._replace(env=options.env | named)
     if options.is_store and content:
         raise ConfigError(
             "content=True is not for an object store; leave `to` out, or read the objects afterwards: "

@@ -17,6 +17,7 @@ from cfetch.base.config.units import parse_size
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 from cfetch.manifest.urls import is_url
+from cfetch.plugins.spark.frames.platform_paths import read_destination
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV
 
@@ -75,6 +76,7 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
             raise ConfigError(f"option {key} is missing")
     if options[needed] == "-":
         raise ConfigError(f"option {needed} must name a file or a URL: a data source has no standard input")
+    flags["to"], named = read_destination(flags["to"], os.environ)
     env = {key: value for key, value in os.environ.items() if key.startswith(ENV_PREFIX)}
     try:
         settings = resolve(flags=flags, env=env).settings
@@ -84,11 +86,12 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     if wanted not in ("true", "false"):
         raise ConfigError("option content must be true or false")
     limit = parse_content_limit(options.get("content_limit", CONTENT_LIMIT))
-    return make_options(
+    made = make_options(
         settings,
         own={key: value for key, value in options.items() if key in {needed, *own}},
         content_bytes=limit if wanted == "true" else None,
     )
+    return made._replace(env=made.env | named)
 
 
 def name_source(options: Mapping[str, str], name: str, *others: str) -> dict[str, str]:

@@ -29,9 +29,15 @@ READING_PAUSES = 3  # times the reading time, so that reading takes at most a qu
 
 
 class ManifestRefresher:
-    """Reads the manifest again; its publisher signs anew on each request."""
+    """Reads the manifest again; its publisher signs anew on each request.
 
-    def __init__(self, reread: Callable[[], Awaitable[Plan]], clock: Clock) -> None:
+    ``takes_more``: entries are not of this manifest, which may state sizes and hashes that they lack.
+    """
+
+    def __init__(
+        self, reread: Callable[[], Awaitable[Plan]], clock: Clock, *, takes_more: bool = False
+    ) -> None:
+        self._takes_more = takes_more
         self._clock = clock
         self._next_s = -math.inf  # the earliest time at which the manifest is read again
         self._made_s = 0.0
@@ -80,7 +86,8 @@ class ManifestRefresher:
         if index is None:
             return None
         latest = self._latest.entry(index)
-        if (latest.size_bytes, latest.digest) != (entry.size_bytes, entry.digest):
+        differs = (latest.size_bytes, latest.digest) != (entry.size_bytes, entry.digest)
+        if differs and not (self._takes_more and _states_no_other(latest, entry)):
             raise Refused("the manifest, read again, states another size or hash for this entry")
         headers = tuple((dict(self._latest.headers) | dict(latest.headers)).items())
         return Link(latest.url, latest.expires_at, headers, self._made_s)
@@ -89,6 +96,11 @@ class ManifestRefresher:
         """Close the file of the plan that was read again."""
         if self._latest is not None:
             self._latest.close()
+
+
+def _states_no_other(latest: Entry, entry: Entry) -> bool:
+    """Whether the manifest states the entry's size and hash, as far as the entry has them."""
+    return entry.size_bytes in (None, latest.size_bytes) and entry.digest in (None, latest.digest)
 
 
 class _CommandReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -161,8 +161,9 @@ def next_step(
             return Step(None, reason=f"refused after {MAX_REFRESHES} fresh links")
         return Step(
             None,
-            reason="the link was refused or has expired, and cfetch has no way to get a fresh one; if its "
-            "host asks for a login, see --bearer-env, --header and --cookies",
+            reason="the link was refused or has expired, and cfetch has no way to get a fresh one "
+            "(--refresh-command is one); if its host asks for a login, see --bearer-env, --header and "
+            "--cookies",
         )
     if not error.retryable:
         return Step(None)

@@ -55,8 +55,17 @@ def make_schema(name: str) -> str:
     top = schema["$defs"][schema["$ref"].rpartition("/")[2]]
     top["properties"]["schema"] = {"const": f"cfetch.{name}/1"}
     top["required"] = ["schema", *(key for key in top.get("required", []) if key != "schema")]
+    _sort_choices(schema)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"cfetch.{name}/1"}
     return json.dumps({**head, **schema}, indent=1, ensure_ascii=False) + "\n"
+
+
+def _sort_choices(part: Any) -> None:
+    """Put null last among the choices of a value: the releases of msgspec differ in that."""
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _sort_choices(each)
+    if isinstance(part, dict) and "anyOf" in part:
+        part["anyOf"].sort(key=lambda choice: choice == {"type": "null"})
 
 
 if __name__ == "__main__":

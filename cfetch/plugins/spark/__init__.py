@@ -51,9 +51,10 @@ def register(spark: "SparkSession") -> None:
         UsageError: PySpark is missing or too old, or the Python that Spark starts has no cfetch.
     """
     from cfetch.plugins.spark.preflight import check_planning_python
-    from cfetch.plugins.spark.session import spark_session
+    from cfetch.plugins.spark.session import OLDEST_SOURCES, refuse_older_spark, spark_session
 
     with spark_session(None, spark) as session:
+        refuse_older_spark(OLDEST_SOURCES, "a data source of cfetch")
         from cfetch.plugins.spark.frames.feed_source import FeedSource
         from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
         from cfetch.plugins.spark.frames.source import FilesSource

@@ -1,5 +1,6 @@
 """The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
 
+import math
 import os
 import threading
 import time
@@ -14,6 +15,7 @@ from cfetch.base.secret import printable
 from cfetch.plugins.spark.session import count_local_slots
 from cfetch.plugins.spark.share_files import ShareFiles
 from cfetch.plugins.spark.work import current_task, make_frame
+from cfetch.show.format import plural
 from cfetch.tasks.hub.server import HubPlace
 from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.work import RunSpec, TaskCopy
@@ -73,11 +75,37 @@ def count_slots(spark: "SparkSession") -> int:
     """How many tasks run at a time, as far as is known now; waits a little for a cluster's executors."""
     from pyspark.sql.functions import spark_partition_id
 
-    context = _find_context(spark)
+    context = find_context(spark)
     if context is None:  # Connect, but its server cuts a range into as many parts
         return max(1, spark.range(MANY).select(spark_partition_id()).distinct().count())
     if not is_one_machine(spark):
         _wait_for_executors(spark)
+    return _count_slots_now(context)
+
+
+def count_slots_to_come(spark: "SparkSession", *, waits: bool) -> int:
+    """How many tasks may run at a time while a query runs, by the settings and by what is there now.
+
+    Dynamic allocation has few executors, or none, before a query begins: its upper bound counts, or, where it
+    has none, as many slots as Spark would use for a shuffle. ``waits``: wait a little for executors.
+    """
+
+    def read(name: str, standard: float) -> float:
+        with suppress(ValueError, TypeError):
+            return float(spark.conf.get(f"spark.{name}", None) or standard)
+        return standard
+
+    context = find_context(spark)
+    now = count_slots(spark) if waits or context is None else _count_slots_now(context)
+    a_executor = max(1, int(read("executor.cores", 1) // read("task.cpus", 1)))
+    wanted = read("executor.instances", 0) * a_executor
+    if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        most = read("dynamicAllocation.maxExecutors", math.inf)
+        wanted = most * a_executor if most < MANY else read("sql.shuffle.partitions", 200)
+    return max(now, int(min(wanted, MANY)))
+
+
+def _count_slots_now(context: Any) -> int:  # noqa: ANN401 - PySpark's
     core = context._jsc.sc()  # the default parallelism may be set to anything
     profile = core.resourceProfileManager().defaultResourceProfile()
     return max(1, int(core.maxNumConcurrentTasks(profile)))
@@ -85,7 +113,7 @@ def count_slots(spark: "SparkSession") -> int:
 
 def find_driver_address(spark: "SparkSession") -> HubPlace | None:
     """Find where the hub listens; None with Connect, whose server does not know the client's address."""
-    context = _find_context(spark)
+    context = find_context(spark)
     if context is None:
         return None
     settings = context.getConf()
@@ -96,6 +124,12 @@ def find_driver_address(spark: "SparkSession") -> HubPlace | None:
     if not port.isdecimal() or int(port) > MOST_PORT:
         raise UsageError(f"{HUB_PORT} is {printable(port)}; give a port from 0 (any) to {MOST_PORT}")
     return HubPlace(name, settings.get("spark.driver.bindAddress"), int(port))
+
+
+def sends_encrypted(spark: "SparkSession") -> bool:
+    """Whether Spark encrypts what it sends between its machines."""
+    names = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled", "spark.ssl.enabled")
+    return any(spark.conf.get(name, "false") == "true" for name in names)
 
 
 def _wait_for_executors(spark: "SparkSession") -> None:
@@ -110,7 +144,7 @@ def _wait_for_executors(spark: "SparkSession") -> None:
 
 def count_executors(spark: "SparkSession") -> int | None:
     """How many executors there are besides the driver; None: it is the only one, or Connect does not tell."""
-    context = _find_context(spark)
+    context = find_context(spark)
     if context is None or is_one_machine(spark):
         return None
     return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1  # the driver is one of them
@@ -121,7 +155,7 @@ def find_task_error(spark: "SparkSession", tag: str) -> str | None:
 
     The error of a job comes only when Spark tries no more, which may take minutes.
     """
-    context = _find_context(spark)
+    context = find_context(spark)
     if context is None:
         return None
     with suppress(Exception):  # py4j's, if the stage is not known yet or any more
@@ -136,18 +170,20 @@ def find_task_error(spark: "SparkSession", tag: str) -> str | None:
     return None
 
 
-def _tag_jobs(spark: "SparkSession", tag: str) -> None:
-    """Tag the jobs that this thread begins from now on, for ``cancel_jobs``."""
-    context = _find_context(spark)
+def _tag_jobs(spark: "SparkSession", tag: str, what: str) -> None:
+    """Tag the jobs that this thread begins for ``cancel_jobs``. Spark's pages name them ``what``."""
+    context = find_context(spark)
     if context is None:
         spark.addTag(tag)
     else:
         context.addJobTag(tag)
+        context.setJobDescription(what)
+        context.setLocalProperty("callSite.short", what)  # the name of a stage
 
 
 def cancel_jobs(spark: "SparkSession", tag: str) -> None:
     """End the jobs with ``tag``, from any thread; with Connect, only the session that gave it knows a tag."""
-    context = _find_context(spark)
+    context = find_context(spark)
     with suppress(Exception):  # Spark raises errors of its own when it is gone itself
         if context is None:
             spark.interruptTag(tag)
@@ -155,7 +191,8 @@ def cancel_jobs(spark: "SparkSession", tag: str) -> None:
             context.cancelJobsWithTag(tag)
 
 
-def _find_context(spark: "SparkSession") -> Any:  # noqa: ANN401 - None with Connect
+def find_context(spark: "SparkSession") -> Any:  # noqa: ANN401 - PySpark's
+    """The context of a session; None with Connect."""
     from pyspark.errors import PySparkException
 
     try:
@@ -189,16 +226,18 @@ def start_job(
         if may_begin():
             make_frame(spark, numbers, bring, "share int").collect()
 
-    return start_thread(spark, run, tag)
+    return start_thread(
+        spark, run, tag, f"cfetch: download, {plural(len(numbers), 'share')} of {spec.instant}"
+    )
 
 
-def start_thread(spark: "SparkSession", work: Callable[[], T], tag: str) -> Future[T]:
-    """Do the work in a thread of its own, whose jobs have ``tag``; the future has its end."""
+def start_thread(spark: "SparkSession", work: Callable[[], T], tag: str, what: str) -> Future[T]:
+    """Do the work in a thread of its own; the future has its end. ``tag``, ``what``: as in ``_tag_jobs``."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            _tag_jobs(spark, tag)
+            _tag_jobs(spark, tag, what)
             future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - the future passes it on
             future.set_exception(error)

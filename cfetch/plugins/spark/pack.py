@@ -21,7 +21,11 @@ from cfetch.storage.files import USERS, local_fault, open_replacement
 from cfetch.storage.outputs import find_output
 
 DIRECTORY = "cfetch_pack"  # not "cfetch": a directory of that name would be imported as the package itself
-TASKS = ("aiohttp", "httptools", "idna", "msgspec", "multidict", "numpy", "yarl", "uvloop")
+TASKS = ("aiohttp", "httptools", "idna", "msgspec", "multidict", "numpy", "yarl")
+EXTRAS = ("blake3", "google-crc32c", "obstore")  # object stores, and hashes that manifests state
+LARGE_EXTRAS = (
+    "awscrt",
+)  # one sort of hash, which S3 states of its objects, for a sixth of the slim archive
 ARROW = ("pandas", "pyarrow")  # Spark itself asks for them wherever rows go to Python
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LEFT_OUT = {"__pycache__", "include", "tests"}  # half of pandas and pyarrow are tests and headers
@@ -51,8 +55,9 @@ def write_pack(path: Path, *, slim: bool = False) -> Packed:
         UsageError: a package that the tasks need is not installed, or ``path`` is a device, a pipe or a
             directory.
     """
-    roots = TASKS if slim else (*TASKS, *ARROW)
-    packages = _find_packages(roots, without={"numpy"} if slim else set())
+    needed = TASKS if slim else (*TASKS, *ARROW)
+    others = ("uvloop", *EXTRAS) if slim else ("uvloop", *EXTRAS, *LARGE_EXTRAS)
+    packages = _find_packages(needed, others, without={"numpy"} if slim else set())
     files = 0
     target = find_output(path)
     try:
@@ -76,10 +81,10 @@ def write_pack(path: Path, *, slim: bool = False) -> Packed:
     )
 
 
-def _find_packages(roots: tuple[str, ...], without: set[str]) -> list[Distribution]:
-    """The packages and all that they need, as far as it is installed; uvloop may be missing."""
+def _find_packages(needed: tuple[str, ...], others: tuple[str, ...], without: set[str]) -> list[Distribution]:
+    """The packages and all that they need; ``others`` as far as they are installed here."""
     known: dict[str, Distribution] = {}
-    waiting = [name for name in roots if name not in without]
+    waiting = [name for name in (*needed, *others) if name not in without]
     while waiting:
         name = waiting.pop()
         key = re.sub(r"[-_.]+", "-", name).lower()
@@ -88,11 +93,11 @@ def _find_packages(roots: tuple[str, ...], without: set[str]) -> list[Distributi
         try:
             known[key] = distribution(name)
         except PackageNotFoundError:
-            if name in roots and name != "uvloop":
+            if name in needed:
                 raise UsageError(missing_library("cfetch spark pack", name, "spark")) from None
             continue  # for another platform, or another Python
-        needed = (text for text in known[key].requires or () if "extra ==" not in text)
-        waiting += [match[0] for text in needed if (match := _NAME.match(text))]
+        texts = (text for text in known[key].requires or () if "extra ==" not in text)
+        waiting += [match[0] for text in texts if (match := _NAME.match(text))]
     return [known[key] for key in sorted(known)]
 
 

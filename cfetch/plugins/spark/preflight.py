@@ -10,9 +10,10 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,9 @@ from cfetch.plugins.spark.job import (
     EXECUTORS_COME_S,
     cancel_jobs,
     count_executors,
+    find_context,
     find_task_error,
+    is_one_machine,
     name_executor,
     start_thread,
 )
@@ -35,6 +38,7 @@ from cfetch.show.format import size
 from cfetch.storage.buckets.object_store import ObjectStore
 
 if TYPE_CHECKING:
+    from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
 
@@ -173,9 +177,43 @@ def check_planning_python(spark: "SparkSession") -> None:
     try:
         spark.read.format("cfetch").load()
     except Exception as error:  # noqa: BLE001 - without options it always fails; py4j has a tree of its own
-        if cause := explain_python(str(error)):
-            here = f"on one machine that is {sys.executable}, set before the session is made"
-            raise UsageError(f"{cause}; {here}") from None
+        _refuse_python(error)
+
+
+_CHECKED: set[str] = set()  # the sessions whose executors have a Python that works
+
+
+def check_task_python(spark: "SparkSession") -> None:
+    """Check, once for each session, that the Python of executors has what a task of a frame needs.
+
+    It takes a job of one task, which is left out where the driver's own Python runs the tasks, and where
+    there is no executor yet. Raises UsageError.
+    """
+    context = find_context(spark)
+    session = f"connect {id(spark)}" if context is None else str(context.applicationId)
+    is_own = context is not None and is_one_machine(spark) and context.pythonExec == sys.executable
+    if is_own or session in _CHECKED or count_executors(spark) == 0:
+        return
+    try:
+        spark.range(1).mapInArrow(_import_libraries, "id long").collect()
+    except Exception as error:  # noqa: BLE001 - py4j, gRPC and Spark each have a tree of their own
+        _refuse_python(error)
+        return  # of another fault the query itself tells
+    _CHECKED.add(session)
+
+
+def _import_libraries(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+    """Fail in a task whose Python lacks a library; cfetch itself is needed to get here."""
+    import cfetch.plugins.spark.frames.pieces  # noqa: F401 - it imports what tasks need
+
+    yield from batches
+
+
+def _refuse_python(error: Exception) -> None:
+    """Raise UsageError if Spark's error tells of a Python that cannot work."""
+    if cause := explain_python(str(error)):
+        here = f"on one machine that is {sys.executable}, set before the session is made"
+        raise UsageError(f"{cause}; {here}") from None
 
 
 def check_executors(
@@ -196,7 +234,8 @@ def check_executors(
     """
     free_bytes = disk_usage(look.directories[0][1]).free
     began_s, is_told = time.time(), False
-    seen = start_thread(spark, lambda: run_tasks(spark, [look] * slots, look_around, Seen), tag)
+    look_at_all = partial(run_tasks, spark, [look] * slots, look_around, Seen)
+    seen = start_thread(spark, look_at_all, tag, "cfetch: look at the executors")
     while not wait([seen], LOOK_S).done:
         said = find_task_error(spark, tag)
         cause = None if said is None else explain_python(said)

@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-OLDEST_SPARK = (4, 1)  # repartitionById: one chunk of work is one task
-OLDEST_JAVA = 17  # required by Spark 4
+OLDEST_SPARK = (3, 5)  # the first whose jobs have tags, also by Spark Connect
+OLDEST_SOURCES = (4, 0)  # the first with data sources in Python
+OLDEST_JAVA = {3: 8, 4: 17}  # by the first number of Spark's version
 JAVA_ANSWERS_S = 30.0  # enough for a cold disk; a shim that waits for a person never answers
+
+EXTRAS = {"pyspark": "spark-local", "pyarrow": "spark", "pandas": "spark"}  # a platform has its own PySpark
 
 QUIET = f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # it starts with half the processor time
 _OWN_SETTINGS = {
     "spark.app.name": "cfetch",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": QUIET,
 }
@@ -61,7 +63,8 @@ def spark_session(
     given to ``spark-submit`` take precedence. ``is_light``: Spark itself has little to do, as Python does it.
 
     Raises:
-        UsageError: the extra ``spark`` or Java is missing or too old, or ``master`` gives no session.
+        UsageError: PySpark, Java or a library of the extra ``spark`` is missing or too old, or ``master``
+            gives no session.
     """
     require_libraries()
     session = given or _find_active()
@@ -79,19 +82,38 @@ def require_libraries() -> None:
     """Raise UsageError if a library of the extra ``spark`` is missing or too old: else it can be imported."""
     for package in ("pyspark", "pyarrow", "pandas"):  # mapInArrow needs pandas too
         if find_spec(package) is None:
-            raise UsageError(missing_library("Spark", package, "spark"))
+            raise UsageError(missing_library("Spark", package, EXTRAS[package]))
     refuse_older_spark(OLDEST_SPARK, "cfetch")
 
 
 def refuse_older_spark(oldest: tuple[int, int], user: str) -> None:
     """Raise UsageError if PySpark is older than ``user`` needs."""
+    if find_spark_version() < oldest:
+        import pyspark
+
+        raise UsageError(
+            f"{user} needs Spark {'.'.join(map(str, oldest))} or newer, and this is {pyspark.__version__}; "
+            "use a newer release of the platform, or, where PySpark is your own, "
+            "pip install --upgrade 'cfetch[spark-local]'"
+        )
+
+
+def find_spark_version() -> tuple[int, ...]:
+    """The first two numbers of PySpark's version."""
     import pyspark
 
-    if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2])) < oldest:
-        raise UsageError(
-            f"{user} needs pyspark {'.'.join(map(str, oldest))} or newer, and this is {pyspark.__version__}: "
-            "pip install --upgrade 'cfetch[spark]'"
-        )
+    return tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:2]))
+
+
+def name_condition(error: BaseException) -> str | None:
+    """Spark's name for what went wrong; None: it is no error of Spark's, or has no name."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return None
+    read = getattr(error, "getCondition", None) or error.getErrorClass  # Spark 3.5 knows the old name only
+    name = read()
+    return None if name is None else str(name)
 
 
 def _find_active() -> "SparkSession | None":
@@ -105,7 +127,6 @@ def _find_active() -> "SparkSession | None":
 
 
 def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_light: bool) -> "SparkSession":
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     submitted = _read_submitted_settings()
@@ -117,6 +138,8 @@ def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_l
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
         jvm = [QUIET, LIGHT_JVM if is_light else "", reading_options(archive_path(java_version))]
+        if not submitted:  # the page of a run that the terminal shows: a port and half a second for nobody
+            own["spark.ui.enabled"] = "false"
         own["spark.driver.extraJavaOptions"] = " ".join(filter(None, jvm))
     builder = SparkSession.builder
     if is_connect:
@@ -130,9 +153,8 @@ def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_l
             "Spark Connect needs libraries that are not installed: pip install 'cfetch[spark-connect]'"
         ) from None
     except Exception as error:  # noqa: BLE001 - py4j, gRPC and Spark each have a tree of their own
-        kind = error.getCondition() if isinstance(error, PySparkException) else None
         raise UsageError(
-            f"no Spark session at {mask_master(master)} ({kind or type(error).__name__}); "
+            f"no Spark session at {mask_master(master)} ({name_condition(error) or type(error).__name__}); "
             "check --spark-master, and that the cluster is up and reachable from here"
         ) from None
 
@@ -162,10 +184,11 @@ def mask_master(master: str) -> str:
 
 def _require_java() -> str:
     """Check that there is a Java that Spark can use; return its version."""
+    oldest = OLDEST_JAVA.get(find_spark_version()[0], max(OLDEST_JAVA.values()))
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     where = "JAVA_HOME" if home else "PATH"
-    remedy = f"install Java {OLDEST_JAVA} or newer (Debian: apt-get install default-jre-headless)"
+    remedy = f"install Java {oldest} or newer (Debian: apt-get install default-jre-headless)"
     if java is None:
         raise UsageError(f"Spark needs Java, and there is none on PATH; {remedy}, or set JAVA_HOME")
     try:
@@ -175,6 +198,6 @@ def _require_java() -> str:
     except (OSError, subprocess.SubprocessError):
         raise UsageError(f"Spark needs Java, and the one of {where} does not run; {remedy}") from None
     version = re.search(r'version "((?:1\.)?(\d+)[\w.+-]*)', answer)
-    if version is not None and int(version[2]) < OLDEST_JAVA:
-        raise UsageError(f"Spark needs Java {OLDEST_JAVA}, and the one of {where} is {version[2]}; {remedy}")
+    if version is not None and int(version[2]) < oldest:
+        raise UsageError(f"Spark needs Java {oldest}, and the one of {where} is {version[2]}; {remedy}")
     return "" if version is None else version[1]

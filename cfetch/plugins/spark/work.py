@@ -84,13 +84,15 @@ def current_task() -> "TaskContext":
 
 def explain_failure(error: BaseException, what: str, remedy: str) -> LocalFault:
     """Spark's error in words for a person, without Spark's own text: it could not do ``what``."""
-    from pyspark.errors import PySparkException
+    from cfetch.plugins.spark.session import name_condition
 
     if (cause := explain_python(str(error))) is not None:
         return LocalFault(cause)
     if (said := find_task_fault(error)) is not None:
-        return LocalFault(f"an executor cannot work: {said}")
-    kind = (error.getCondition() if isinstance(error, PySparkException) else None) or type(error).__name__
+        place = _PLACE.search(str(error))
+        who = f"executor {place[2]} on {place[1]}" if place else "an executor"
+        return LocalFault(f"{who} cannot work: {said}")
+    kind = name_condition(error) or type(error).__name__
     return LocalFault(f"Spark could not {what} ({kind}); its logs say why, {remedy}")
 
 

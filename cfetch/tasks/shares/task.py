@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from cfetch.base.clock import RunClock, SystemClock
 from cfetch.base.config.option_table import SLOWEST_PER_S
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.base.events import EntryFinished, Event, StragglerCancelled, fan_out, tell_each
+from cfetch.base.events import EntryFinished, Event, Listener, StragglerCancelled, fan_out, tell_each
 from cfetch.base.records import FileRecord
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import Surroundings
@@ -47,6 +47,7 @@ from cfetch.tasks.hub.receipts import (
 )
 from cfetch.tasks.shares.task_destination import open_place
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
+from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
@@ -57,7 +58,15 @@ SHOWN = 512  # attempts that all tasks together report to the driver
 MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a beat holds twice as many
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
+OpenLinks = Callable[[ExitStack], UrlRefresher]  # the stack closes it
 SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
+
+
+class Beside(NamedTuple):
+    """What a caller of ``bring_share`` adds to a task."""
+
+    open_links: OpenLinks | None
+    listener: Listener | None
 
 
 class EntryList:
@@ -99,11 +108,18 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
 
 
 def bring_share(
-    spec: RunSpec, share: Share, copy: TaskCopy, *, on_life: Callable[[], None] = lambda: None
+    spec: RunSpec,
+    share: Share,
+    copy: TaskCopy,
+    *,
+    on_life: Callable[[], None] = lambda: None,
+    open_links: OpenLinks | None = None,
+    listener: Listener | None = None,
 ) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
 
-    ``on_life`` is called again and again while the work moves.
+    ``on_life`` is called again and again while the work moves. ``open_links``: where fresh links come from,
+    opened in the task's event loop; None: from what ``spec`` names. ``listener`` gets all events.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
@@ -112,7 +128,9 @@ def bring_share(
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(_run_pool(spec, share, copy, reporter, on_life))
+        fault, learned = runner.run(
+            _run_pool(spec, share, copy, reporter, on_life, Beside(open_links, listener))
+        )
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
@@ -200,7 +218,12 @@ class Reporter:
 
 
 async def _run_pool(
-    spec: RunSpec, share: Share, copy: TaskCopy, reporter: Reporter, on_life: Callable[[], None]
+    spec: RunSpec,
+    share: Share,
+    copy: TaskCopy,
+    reporter: Reporter,
+    on_life: Callable[[], None],
+    beside: Beside,
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock = SystemClock()
@@ -228,6 +251,7 @@ async def _run_pool(
             api = StatementApi(settings.statement_host, spec.env, network, clock)
             renewal = Renewal(spec.origin, api, links)
             beats = _make_beat_maker(spec, copy, run_clock.now)
+            listeners: list[Listener] = [reporter, beats, *filter(None, [beside.listener])]
             pool = Pool(
                 EntryList(share.entries, spec.headers),
                 settings,
@@ -237,10 +261,12 @@ async def _run_pool(
                     instant=spec.instant,
                     clock=run_clock,
                     jitter=random.random,
-                    emit=tell_each(fan_out(reporter, beats)),
+                    emit=tell_each(fan_out(*listeners)),
                     counts=reporter.counts,
                 ),
-                refresher=renewal.refresher(settings.refresh_command, transport, clock),
+                refresher=renewal.refresher(settings.refresh_command, transport, clock)
+                if beside.open_links is None
+                else beside.open_links(links),
                 knowledge=spec.knowledge,
                 backwards=copy.attempt > 0,
             )

@@ -82,9 +82,11 @@ def test_columns_of_text(frozen):
 def test_kinds_of_text(frozen, text, rows):
     """Text of every kind that a writer may choose reads, alone and in lists, in every batch."""
     urls = [f"http://h/{number}" for number in range(rows)]
-    data = parquet(
-        {"url": pa.array(urls, text), "mirrors": pa.array([["http://m/e"]] * rows, pa.list_(text))}
-    )
+    columns = {"url": pa.array(urls, text), "mirrors": pa.array([["http://m/e"]] * rows, pa.list_(text))}
+    try:
+        data = parquet(columns)
+    except pa.ArrowNotImplementedError:  # pyarrow 18 cannot write what newer ones can
+        pytest.skip(f"pyarrow {pa.__version__} writes no {text}")
     plan = frozen(data, "-")
     assert [plan.entry(number).url.reveal() for number in range(rows)] == urls
     assert {plan.entry(number).mirrors[0].reveal() for number in range(rows)} == {"http://m/e"}

@@ -44,7 +44,7 @@ def test_it_is_small_and_holds_nothing_of_this_machine(slim):
     names = {entry.name for entry in entries}
     assert {"cfetch/__init__.py", "cfetch/py.typed", "cfetch/plugins/spark/log4j2.properties"} <= names
     packages = {name.partition("/")[0] for name in names}
-    assert {"aiohttp", "msgspec", "yarl"} <= packages
+    assert {"aiohttp", "msgspec", "yarl", "obstore", "blake3", "google_crc32c"} <= packages
     assert not {"pyspark", "pandas", "pyarrow", "numpy", "tests"} & packages
     assert not [name for name in names if "/tests/" in name or "__pycache__" in name]
 

@@ -203,10 +203,32 @@ def test_the_error_of_a_failed_task_is_found_by_the_tag_of_its_job(spark):
     def fail(batches):
         return (__import__("nowhere") for _ in batches)
 
-    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing")
+    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing", "fail")
     assert "nowhere" in str(rows.exception(60))
     assert "No module named 'nowhere'" in str(find_task_error(spark, "failing"))
     assert find_task_error(spark, "another") is None
+
+
+def test_a_python_without_a_library_is_told_before_a_frame_is_made(spark, monkeypatch):
+    """In one sentence; the executors of a session are asked once, and not where none has come."""
+    monkeypatch.setattr(preflight, "is_one_machine", lambda _: False)
+    monkeypatch.setattr(preflight, "count_executors", lambda _: 0)
+    monkeypatch.setattr(preflight, "_CHECKED", set())
+
+    def import_libraries(batches):
+        return (__import__("nowhere") for _ in batches)
+
+    monkeypatch.setattr(preflight, "_import_libraries", import_libraries)
+    preflight.check_task_python(spark)
+    monkeypatch.setattr(preflight, "count_executors", lambda _: 1)
+    with pytest.raises(UsageError, match=r"lacks the library nowhere; set PYSPARK_PYTHON"):
+        preflight.check_task_python(spark)
+    monkeypatch.undo()
+    monkeypatch.setattr(preflight, "is_one_machine", lambda _: False)
+    monkeypatch.setattr(preflight, "count_executors", lambda _: 1)
+    preflight.check_task_python(spark)
+    monkeypatch.setattr(preflight, "_import_libraries", import_libraries)
+    preflight.check_task_python(spark)  # this session is known to be right
 
 
 def context_of(**values):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cfetch.base.errors import UsageError
+from cfetch.plugins.spark import download, register
+from cfetch.plugins.spark.prepare.manifests import prepare
 from cfetch.plugins.spark.session import count_local_slots, mask_master, spark_session
 from tests.cli.verbs import PROJECT
 from tests.plugins.lab.tuning.records import metrics_file
@@ -60,12 +63,13 @@ with spark_session(None, settings=ours) as spark:
     spark.sql("EXPLAIN EXTENDED SELECT * FROM files").show(100, False)
     assert spark.read.format("cfetch").options(manifest_url=url, to=to).load().count() == 8
     names = "master", "app.name", "task.maxFailures", "speculation", "ui.enabled"
-    print(json.dumps([spark.conf.get(f"spark.{name}") for name in names]))
+    print(json.dumps([spark.conf.get(f"spark.{name}", "left") for name in names]))
 """
 GIVEN = {
     "spark.task.maxFailures": "9",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
+    "spark.ui.port": "0",
 }
 
 
@@ -89,7 +93,9 @@ def test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signatu
         job = {"MANIFEST_URL": f"{origin.url}m.json?sig=CANARY", "TO": str(tmp_path / "to")}
         ended = subprocess.run(
             [Path(sys.executable).parent / "spark-submit", *options, tmp_path / "job.py"],
-            env=os.environ | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable} | job,
+            env=os.environ
+            | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+            | job,
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -98,7 +104,7 @@ def test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signatu
         )
         assert ended.returncode == 0, ended.stderr
         assert any("CANARY" in (request.query or "") for request in origin.requests)
-    assert json.loads(ended.stdout.splitlines()[-1]) == ["local[2]", "mine", "9", "false", "false"]
+    assert json.loads(ended.stdout.splitlines()[-1]) == ["local[2]", "mine", "9", "false", "left"]
     logged = b"".join(path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file())
     assert b"CreateTempViewUsing" in logged
     assert b"CANARY" not in logged
@@ -151,11 +157,15 @@ def test_java_home_goes_before_path(tmp_path):
     assert "the one of JAVA_HOME does not run" in said
 
 
-@pytest.mark.parametrize("package", ["pyspark", "pyarrow", "pandas"])
-def test_without_the_extra(tmp_path, package):
-    """The library is named, and the extra that brings it."""
+@pytest.mark.parametrize(
+    ("package", "extra"), [("pyspark", "spark-local"), ("pyarrow", "spark"), ("pandas", "spark")]
+)
+def test_without_the_extra(tmp_path, package, extra):
+    """The library is named, and the extra that brings it: PySpark is in none that a platform needs."""
     said = told(tmp_path, code=f"import sys; sys.modules[{package!r}] = None")
-    assert said == f"Spark needs the library {package}, which is not installed: pip install 'cfetch[spark]'\n"
+    assert (
+        said == f"Spark needs the library {package}, which is not installed: pip install 'cfetch[{extra}]'\n"
+    )
 
 
 @pytest.mark.parametrize("package", ["pyspark", "pyarrow"])
@@ -169,9 +179,21 @@ def test_a_module_that_imports_spark_is_not_reached_without_it(package):
 
 
 def test_an_old_pyspark(tmp_path):
-    """It is refused with the version that it takes."""
-    said = told(tmp_path, code="import pyspark; pyspark.__version__ = '4.0.1'")
-    assert "cfetch needs pyspark 4.1 or newer, and this is 4.0.1: pip install --upgrade" in said
+    """It is refused with the version that it takes, and a platform's is not to be replaced."""
+    said = told(tmp_path, code="import pyspark; pyspark.__version__ = '3.4.4'")
+    assert "cfetch needs Spark 3.5 or newer, and this is 3.4.4; use a newer release of the platform" in said
+
+
+def test_each_use_says_which_spark_it_needs(spark, tmp_path, monkeypatch):
+    """A data frame of links takes Spark 3.5; sources and manifests that Spark cuts name their own floors."""
+    links = spark.createDataFrame([("http://127.0.0.1:1/x",)], "url string")
+    monkeypatch.setattr("pyspark.__version__", "3.5.9")
+    assert "executor" in download(links, to=tmp_path / "to").columns
+    with pytest.raises(UsageError, match=r"a data source of cfetch needs Spark 4.0 or newer"):
+        register(spark)
+    monkeypatch.setattr("pyspark.__version__", "4.0.5")
+    with pytest.raises(UsageError, match=r"a manifest that Spark checks and cuts needs Spark 4.1 or newer"):
+        prepare(spark, [tmp_path], tmp_path / "plan", slots=1)
 
 
 @pytest.mark.parametrize("master", ["sc://h:1/;use_ssl=true;token=CANARY", "spark://me:CANARY@h:1"])

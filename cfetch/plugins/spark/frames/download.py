@@ -6,6 +6,7 @@ The frame stays lazy: its evaluation downloads (``pieces.py``).
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.reading import check_base_url
 from cfetch.plugins.spark.frames.frame import FRAMES, make_run_spec, name_frame_directory, sweep_frames
+from cfetch.plugins.spark.frames.link_desk import DeskAddress, open_desk
 from cfetch.plugins.spark.frames.options import (
     CONTENT_LIMIT,
     NOT_HERE,
@@ -33,7 +35,12 @@ from cfetch.plugins.spark.frames.pieces import (
     refuse_taken_names,
     refuse_unfit_columns,
 )
-from cfetch.plugins.spark.job import count_slots
+from cfetch.plugins.spark.frames.platform_paths import read_destination
+from cfetch.plugins.spark.frames.renewing import LinkSource, Renew
+from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
+from cfetch.plugins.spark.frames.task_log import make_accumulator
+from cfetch.plugins.spark.job import find_context, find_driver_address, sends_encrypted
+from cfetch.plugins.spark.preflight import check_task_python
 from cfetch.plugins.spark.session import spark_session
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
@@ -51,13 +58,16 @@ def download(
     content: bool = False,
     content_limit: str = CONTENT_LIMIT,
     settings: Settings | None = None,
+    tasks: int | None = None,
+    renew: Renew | str | os.PathLike[str] | None = None,
+    prefix: str = "",
 ) -> DataFrame:
     """Add the results of a download to a data frame with a column of URLs.
 
     The result has all columns and rows of ``df``, and after them ``status`` (``done``, ``skipped``: it was in
     place, ``failed``), ``path`` (below ``to``), ``bytes``, ``hash`` (by which the file was verified),
-    ``error``, ``attempts`` and ``executor``. A file that fails is a row. Nothing is downloaded before an
-    action evaluates the result.
+    ``error``, ``attempts``, ``executor``, ``error_kind``, ``http_status`` and ``content_type``. A file that
+    fails is a row. Nothing is downloaded before an action evaluates the result.
 
     A row is fetched once, however often the result is used: each task leaves a receipt of its rows in
     ``to/.cfetch/frames``, takes a lock before it begins, and finds the files in place. With an object store
@@ -67,10 +77,11 @@ def download(
     With ``content`` and without ``to`` each evaluation fetches anew: use ``.persist()``.
 
     Args:
-        df: Its partitions are the tasks: ``df.repartition(n)`` makes more of them.
+        df: Its rows are spread over the slots of the cluster; see ``tasks``.
         url: The column of URLs.
         to: A directory that the driver and all executors see under the same name; or the URL of an object
             store (``s3://bucket/prefix``, ``gs://``, ``az://``), to which the driver's login goes along.
+            ``s3a://``, ``abfss://``, ``dbfs:/`` and ``file:/`` are read as platforms mean them.
         path: The column of paths below ``to``; they must differ. Default: hashes of the URLs.
         size: The column of sizes in bytes.
         sha256: The column of hashes.
@@ -79,32 +90,47 @@ def download(
         content_limit: Larger files have no content; without ``to`` they fail.
         settings: As for ``cfetch.download``. ``concurrency`` is each task's; ``per_host`` and the rates are
             the whole query's, in equal parts for all tasks that may run at a time.
+        tasks: How many tasks there are. Default: two for each slot, unless the last step of ``df`` is
+            ``repartition(n)`` or ``coalesce(n)``. 0: the partitions of ``df``, whatever they are.
+        renew: What renews links that expire: a function that gets a link and the file's path and returns a
+            link, or a mapping with ``url`` and, if wanted, ``expires_at`` (seconds since 1970) and
+            ``headers``; or a manifest, by its path or URL, whose publisher signs anew, with the paths of the
+            rows. ``settings.refresh_command`` names a command instead. The driver runs it, once for
+            each link, and must live as long as the query; with Spark Connect, or where Spark encrypts what it
+            sends, the tasks run it.
+        prefix: Goes before the names of the result's columns, for frames that have such names.
 
     Raises:
         UsageError: a column is not there, or a result has its name; a setting means nothing here.
         LocalFault: ``to`` cannot be written.
     """
     with spark_session(None, df.sparkSession) as spark:
+        check_task_python(spark)
         columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
-        schema = _make_schema(df, columns, content=content)
+        schema = _make_schema(df, columns, prefix, content=content)
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
-        work = _prepare(spark, options, columns, is_scratch=to is None)
-        return df.mapInArrow(make_task(work), schema)
+        spread = choose_spread(df, tasks, options.settings)
+        work = _prepare(options, columns, spread, is_scratch=to is None)
+        totals = make_accumulator(find_context(spark), spread.tasks)
+        work = work._replace(links=_choose_links(spark, renew, options), totals=totals, prefix=prefix)
+        return spread_rows(df, spread, columns, options.settings).mapInArrow(make_task(work), schema)
 
 
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
-    refuse_unfit_columns(columns, [(field.name, field.dataType.simpleString()) for field in df.schema])
+    fields = [(field.name, field.dataType.simpleString()) for field in df.schema]
+    refuse_unfit_columns(columns, fields, 'download(df, {0}="…")')
     return columns
 
 
-def _make_schema(df: DataFrame, columns: Mapping[str, str], *, content: bool) -> StructType:
+def _make_schema(df: DataFrame, columns: Mapping[str, str], prefix: str, *, content: bool) -> StructType:
     """The frame's own columns, then the results; ``path`` stays in its place if it is the column of paths."""
     fields, added = list(df.schema.fields), list_results(content=content)
-    if columns.get("path") == "path":
+    if columns.get("path") == "path" and not prefix:
         fields[df.columns.index("path")] = StructField("path", StringType())
         del added["path"]
-    refuse_taken_names([field.name for field in fields], added)
+    added = {prefix + name: word for name, word in added.items()}
+    refuse_taken_names([field.name for field in fields], added, ", or give a prefix for the results")
     types = {"string": StringType, "bigint": LongType, "int": IntegerType, "binary": BinaryType}
     return StructType([*fields, *(StructField(name, types[word]()) for name, word in added.items())])
 
@@ -128,11 +154,13 @@ def _choose_options(
         raise ConfigError(f"name_by {chosen.name_by} is not for a data frame; state a column of paths")
     if chosen.base_url is not None:
         check_base_url(chosen.base_url)
-    place = SCRATCH if to is None else os.fspath(to).rstrip("/") or "/"
-    limit = parse_content_limit(content_limit)
+    given, named = read_destination(SCRATCH if to is None else os.fspath(to), os.environ)
+    place = given.rstrip("/") or "/"
+    limit = parse_content_limit(content_limit, "")
     options = make_options(
-        replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True
+        replace(chosen, to=(place,)), content_bytes=limit if content else None, takes_store=True, word=""
     )
+    options = options._replace(env=options.env | named)
     if options.is_store and content:
         raise ConfigError(
             "content=True is not for an object store; leave `to` out, or read the objects afterwards: "
@@ -145,14 +173,30 @@ def _choose_options(
     return options
 
 
-def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, is_scratch: bool) -> Work:
+def _choose_links(
+    spark: SparkSession, renew: Renew | str | os.PathLike[str] | None, options: Options
+) -> DeskAddress | LinkSource | None:
+    """The driver's desk, or the source itself for tasks that cannot ask the driver. Raises ConfigError."""
+    command = options.settings.refresh_command
+    if renew is not None and command:
+        raise ConfigError("renew and setting refresh_command both renew links; give one of them")
+    if renew is None and not command:
+        return None
+    function = renew if callable(renew) else None
+    manifest = None if renew is None or callable(renew) else os.fspath(renew)
+    source = LinkSource(function, command or None, manifest, options.settings, options.env)
+    place = None if sends_encrypted(spark) else find_driver_address(spark)
+    if place is not None:
+        with suppress(OSError):  # such as a port that is taken: the tasks can ask the source
+            return open_desk(place).add(source)
+    return source
+
+
+def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> Work:
     """Make the directory of this frame, unless tasks have to do it."""
-    settings = options.settings
-    is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
-    slots = count_slots(spark) if is_limited else 1
     has_receipts = not is_scratch and not options.is_store
     makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
-    work = _make_work(options, columns, slots=slots, is_scratch=is_scratch, makes=makes)
+    work = _make_work(options, columns, spread, is_scratch=is_scratch, makes=makes)
     if has_receipts and not makes:
         open_row_directory(options, work.spec)
         sweep_frames(Path(work.spec.receipts).parents[1], options.root)
@@ -160,10 +204,10 @@ def _prepare(spark: SparkSession, options: Options, columns: dict[str, str], *, 
 
 
 def _make_work(
-    options: Options, columns: dict[str, str], *, slots: int, is_scratch: bool, makes: bool
+    options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool, makes: bool
 ) -> Work:
     identity = uuid.uuid4().hex  # a new call tries failed rows again
     is_kept = not options.is_store
     directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
-    spec = make_run_spec(options, directory, "a data frame", slots=slots)
-    return Work(options, spec, columns, is_scratch, makes)
+    spec = make_run_spec(options, directory, "a data frame", slots=spread.at_a_time)
+    return Work(options, spec, columns, is_scratch, makes, spread.sharers)

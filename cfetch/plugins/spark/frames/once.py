@@ -24,10 +24,11 @@ from cfetch.tasks.hub.receipts import (
     read_result,
     share_receipt_name,
 )
-from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task import Beside, bring_share
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
 EPOCH = 1  # always the same, as no task takes over a share: its lock is held or free
+NOTHING_BESIDE = Beside(None, None)
 _FAILED = "failed-"  # before the number of a share: some of its files have failed
 _AGAIN = "again-"  # the same, and these files have to be tried again
 
@@ -38,11 +39,14 @@ def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> 
     return sorted(_select_wanted(receipt, share), key=lambda record: record.id)
 
 
-def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
+def find_or_bring(
+    spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside = NOTHING_BESIDE
+) -> ShareResult:
     """The receipt of the share, with a record of each entry; brings the entries that no receipt has.
 
     It may also have records of other entries of the share. ``copy.share``: the share's number in
-    ``spec.receipts``; ``copy.task``: a unique number within ``spec.instant``.
+    ``spec.receipts``; ``copy.task``: a unique number within ``spec.instant``. ``beside`` is
+    for ``bring_share``.
 
     Raises:
         LocalFault: this executor cannot do the work.
@@ -52,7 +56,7 @@ def find_or_bring(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
         with hold_lock(Path(spec.receipts, f"lock-{copy.share:06d}")):
             receipt = _find_receipt(spec, share, copy.share)
             if receipt is None:
-                receipt = _bring_rest(spec, share, copy)
+                receipt = _bring_rest(spec, share, copy, beside)
     return receipt
 
 
@@ -73,7 +77,7 @@ def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
     return [record for record in receipt.records if record.id in wanted]
 
 
-def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
+def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside) -> ShareResult:
     number = copy.share
     path = Path(spec.receipts, share_receipt_name(EPOCH, number))
     before = read_result(path)
@@ -91,7 +95,7 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy) -> ShareResult:
         make_private(directory)
         if (directory / f"t{copy.task}").exists():
             shutil.rmtree(directory / f"t{copy.task}")  # parts of a killed task, as we have the lock now
-    outcome = bring_share(spec, share._replace(entries=left), copy)
+    outcome = bring_share(spec, share._replace(entries=left), copy, **beside._asdict())
     receipt = read_result(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")

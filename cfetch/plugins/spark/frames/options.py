@@ -17,6 +17,7 @@ from cfetch.base.config.units import parse_size
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 from cfetch.manifest.urls import is_url
+from cfetch.plugins.spark.frames.platform_paths import read_destination
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV
 
@@ -78,6 +79,7 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
             raise ConfigError(f"option {key} is missing")
     if options[needed] == "-":
         raise ConfigError(f"option {needed} must name a file or a URL: a data source has no standard input")
+    flags["to"], named = read_destination(flags["to"], os.environ)
     env = {key: value for key, value in os.environ.items() if key.startswith(ENV_PREFIX)}
     try:
         settings = resolve(flags=flags, env=env).settings
@@ -87,11 +89,12 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
     if wanted not in ("true", "false"):
         raise ConfigError("option content must be true or false")
     limit = parse_content_limit(options.get("content_limit", CONTENT_LIMIT))
-    return make_options(
+    made = make_options(
         settings,
         own={key: value for key, value in options.items() if key in {needed, *own}},
         content_bytes=limit if wanted == "true" else None,
     )
+    return made._replace(env=made.env | named)
 
 
 def name_source(options: Mapping[str, str], name: str, *others: str) -> dict[str, str]:
@@ -156,19 +159,23 @@ def make_options(
     own: Mapping[str, str] = MappingProxyType({}),
     content_bytes: int | None,
     takes_store: bool = False,
+    word: str = "option ",
 ) -> Options:
     """Make options of settings. ``takes_store``: the files may become objects of a store.
+
+    ``word``: what goes before the name of an option in messages; in Python they are settings and arguments.
 
     Raises ConfigError: a task of a frame cannot follow them.
     """
     to = settings.to[0]
     is_place = to.startswith("/") or (takes_store and is_object_store(to))
     if len(settings.to) > 1 or not is_place:
-        what = "option to must be one directory that all executors see, as an absolute path"
+        what = f"{word}to must be one directory that all executors see, as an absolute path"
         store = "or the URL of an object store" if takes_store else "or use cfetch.spark.download for a store"
         raise ConfigError(f"{what}, {store}" if takes_store or is_object_store(to) else what)
     if (settings.header or settings.bearer_env) and not settings.header_host:
-        raise ConfigError("option header or bearer_env is given; say in header_host which hosts may have it")
+        kind = "setting " if takes_store else word
+        raise ConfigError(f"{kind}header or bearer_env is given; say in header_host which hosts may have it")
     wanted = {*NETWORK_ENV, settings.bearer_env}
     return Options(
         own=dict(own),
@@ -179,12 +186,12 @@ def make_options(
     )
 
 
-def parse_content_limit(text: str) -> int:
-    """The most bytes of a content. Raises ConfigError."""
+def parse_content_limit(text: str, word: str = "option ") -> int:
+    """The most bytes of a content; ``word`` as in ``make_options``. Raises ConfigError."""
     try:
         limit = parse_size(text)
     except ValueError as error:
-        raise ConfigError(f"option content_limit: {error}") from None
+        raise ConfigError(f"{word}content_limit: {error}") from None
     if limit > MOST_CONTENT_BYTES:
-        raise ConfigError("option content_limit is at most 1GiB; read larger files where they are")
+        raise ConfigError(f"{word}content_limit is at most 1GiB; read larger files where they are")
     return limit

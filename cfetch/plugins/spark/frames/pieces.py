@@ -11,22 +11,26 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cfetch.base.errors import Held, LocalFault, UsageError
+from cfetch.base.errors import Expired, Held, LocalFault, UsageError
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.plugins.spark.frames.frame import make_frame_directory
+from cfetch.plugins.spark.frames.link_desk import DeskAddress, DeskRefresher
 from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
+from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.frames.rows import cut_batches, find_size, read_content
+from cfetch.plugins.spark.frames.task_log import Tally, TaskLog
 from cfetch.plugins.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.schemas import arrow_schema
@@ -35,9 +39,12 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
-from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task import Beside, OpenLinks, bring_share
 from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
 
 RESULTS = {
     "status": "string",
@@ -47,6 +54,9 @@ RESULTS = {
     "error": "string",
     "attempts": "int",
     "executor": "string",
+    "error_kind": "string",
+    "http_status": "int",
+    "content_type": "string",
 }
 """The columns that ``download`` adds, and their types as Spark names them."""
 
@@ -54,6 +64,7 @@ _TEXTS = ("string", "char", "varchar", "void")  # void: all of it is null
 _SIZES = ("bigint", "int", "smallint", "tinyint", "double", "float", *_TEXTS)
 _KEY_TYPES = {"size": _SIZES, "headers": ("map", "struct", *_TEXTS)}
 
+NO_RENEWAL = "download(renew=…) takes a function or a manifest that has fresh links"
 _SCRATCH = "cfetch-"
 PIECE_ROWS = 20_000  # as many files as a share has at most: they are in the memory of a task
 PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user's
@@ -65,7 +76,9 @@ class Work(NamedTuple):
 
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
     own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
-    see it.
+    see it. ``sharers``: how many tasks at a time may ask the same host.
+    ``prefix``: before the names of results.
+    ``links``: where fresh links come from: from the driver, or, where it cannot be asked, from the source.
     """
 
     options: Options
@@ -73,6 +86,27 @@ class Work(NamedTuple):
     columns: dict[str, str]
     is_scratch: bool
     makes: bool
+    sharers: int
+    links: DeskAddress | LinkSource | None = None
+    totals: "Accumulator[Tally] | None" = None
+    prefix: str = ""
+
+    def begin_log(self) -> tuple[TaskLog, Beside]:
+        """The log of a piece, and what goes beside its pool: that, and the source of fresh links."""
+        log, links = TaskLog(), self.links
+        opens: OpenLinks | None = None if links is None or isinstance(links, DeskAddress) else links.open
+        if isinstance(links, DeskAddress):
+            opens = partial(_ask_driver, links)
+        return log, Beside(opens, log)
+
+    def end_log(self, log: TaskLog) -> None:
+        """Pass the totals of a piece to the driver; they arrive with the end of the task."""
+        if self.totals is not None:
+            self.totals.add(log.sum_up())
+
+
+def _ask_driver(address: DeskAddress, _: ExitStack) -> DeskRefresher:
+    return DeskRefresher(address)
 
 
 def open_row_directory(options: Options, spec: RunSpec) -> None:
@@ -92,13 +126,18 @@ def require_on_executor(directory: Path) -> None:
 
 
 def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
-    """The function that brings the rows of a partition."""
+    """The function that brings the rows of a partition; Spark's pages show its name in the plan."""
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in cut_pieces(batches, _count_piece_rows(work)):
-            yield from bring_rows(work, table, task=current_task().taskAttemptId())
+    def cfetch_download(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for table in cut_pieces(batches, _count_piece_rows(work)):
+                yield from bring_rows(work, table, task=current_task().taskAttemptId())
+        except LocalFault as fault:
+            raise LocalFault(f"{name_executor()}: {fault}") from None
+        if work.totals is not None:
+            work.totals.add(Tally(tasks=1))
 
-    return task
+    return cfetch_download
 
 
 def _count_piece_rows(work: Work) -> int:
@@ -152,8 +191,11 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
         open_row_directory(work.options, spec)
     else:
         require_on_executor(Path(spec.receipts))
-    share = Share(rows.entries, spec.at_a_time)
-    return find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()))
+    share = Share(rows.entries, work.sharers)
+    log, beside = work.begin_log()
+    result = find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), beside)
+    work.end_log(log)
+    return result
 
 
 @contextmanager
@@ -168,23 +210,26 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[Sha
     wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
     with _make_scratch() as root:
         place = place_at(root, work.spec.instant, EPOCH)
-        yield _bring_alone(work.spec, wanted, task, place, root / STATE_NAME / "receipts"), root
+        yield _bring_alone(work, wanted, task, place, root / STATE_NAME / "receipts"), root
 
 
 def _bring_to_store(work: Work, rows: UrlRows, task: int) -> ShareResult:
     """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
     with _make_scratch() as own:
         place = place_in_store(work.options.settings.to[0], own, work.spec.instant, EPOCH)
-        return _bring_alone(work.spec, rows.entries, task, place, own / "receipts")
+        return _bring_alone(work, rows.entries, task, place, own / "receipts")
 
 
-def _bring_alone(spec: RunSpec, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
+def _bring_alone(work: Work, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
     """Bring entries with a fence and receipts that no other task sees."""
-    spec = msgspec.structs.replace(spec, place=place, receipts=str(receipts))
+    spec = msgspec.structs.replace(work.spec, place=place, receipts=str(receipts))
     for directory in (receipts, Path(place.fence)):
         with on_disk(directory):
             make_private(directory)
-    bring_share(spec, Share(entries, spec.at_a_time), TaskCopy(0, task, 0, name_executor()))
+    copy = TaskCopy(0, task, 0, name_executor())
+    log, beside = work.begin_log()
+    bring_share(spec, Share(entries, work.sharers), copy, **beside._asdict())
+    work.end_log(log)
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None
     return receipt
@@ -248,6 +293,8 @@ def join_results(
         result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
         if path is not None:
             result |= _describe(record, volume, receipt.executor)
+            if record is not None and record.error_kind == Expired.kind and work.links is None:
+                result["error"] = f"{record.error}; {NO_RENEWAL}"
             digest = digests[path]
             if record is not None and digest is not None and record.verified == digest.algorithm:
                 result["hash"] = f"{digest.algorithm}:{digest.hex}"
@@ -271,6 +318,11 @@ def _describe(record: FileRecord | None, volume: Directory | None, executor: str
         "error": record.error,
         "attempts": len(record.attempts),
         "executor": executor,
+        "error_kind": record.error_kind,
+        "http_status": record.http_status,
+        "content_type": next(
+            (attempt.content_type for attempt in reversed(record.attempts) if attempt.content_type), None
+        ),
     }
 
 
@@ -296,11 +348,14 @@ def list_results(*, content: bool) -> dict[str, str]:
     return RESULTS | ({"content": "binary"} if content else {})
 
 
-def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str, str]]) -> None:
+def refuse_unfit_columns(
+    columns: Mapping[str, str], fields: Sequence[tuple[str, str]], names_other: str
+) -> None:
     """Raise UsageError if the frame lacks the column of a key, or each row of it would fail by its type.
 
-    ``fields``: the frame's columns with their types, as Spark names them; a join may leave two of one name.
-    A row's own faults are that row's result.
+    ``names_other``: how a user names another column for the key ``{0}``. ``fields``: the frame's columns with
+    their types, as Spark names them; a join may leave two of one name. A row's own faults are that row's
+    result.
     """
     names, types = Counter(name for name, _ in fields), dict(fields)
     for key, name in columns.items():
@@ -311,7 +366,8 @@ def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str,
             )
         if name not in types:
             raise UsageError(
-                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}"
+                f"there is no column {printable(name)!r} for {key}; the frame has {', '.join(types)}: "
+                f"{names_other.format(key)} names another"
             )
         words = _KEY_TYPES.get(key, _TEXTS)
         if re.split(r"\W", types[name])[0] not in words:
@@ -321,24 +377,24 @@ def refuse_unfit_columns(columns: Mapping[str, str], fields: Sequence[tuple[str,
             )
 
 
-def refuse_taken_names(names: Sequence[str], results: Iterable[str]) -> None:
-    """Raise UsageError if a column of the user's has the name of a result."""
+def refuse_taken_names(names: Sequence[str], results: Iterable[str], remedy: str = "") -> None:
+    """Raise UsageError if a column of the user's has the name of a result. ``remedy``: another way out."""
     words = set(results)
     for name in names:
         if name.lower() in words:
             raise UsageError(
                 f"the frame has a column {name!r} already, which is the name of a result; rename it before: "
-                f'df.withColumnRenamed("{name}", "my_{name}")'
+                f'df.withColumnRenamed("{name}", "my_{name}"){remedy}'
             )
 
 
 def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:
     for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
-        column = pa.array([result.get(field.name) for result in results], field.type)
-        if field.name == "path" and work.columns.get("path") == "path":
+        column, name = pa.array([result.get(field.name) for result in results], field.type), field.name
+        if name == "path" and work.columns.get("path") == "path" and not work.prefix:
             column = pc.coalesce(column, table.column("path"))  # a row with a fault has no other
             table = table.set_column(table.column_names.index("path"), "path", column)
         else:
-            table = table.append_column(field.name, column)
+            table = table.append_column(work.prefix + name, column)
     (batch,) = table.combine_chunks().to_batches()
     return batch

@@ -68,7 +68,7 @@ class WebdatasetSink(DataSource):
             raise ConfigError("option files_per_shard must be a whole number from 1 to 1000000")
         root = options.root
         spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
-        work = Work(options, spec, columns, is_scratch=True, makes=False)
+        work = Work(options, spec, columns, is_scratch=True, makes=False, sharers=self.slots)
         job = ShardJob(work, root, self.is_tar)
         open_stage(job)
         return ShardWriter(job, int(files), overwrite=overwrite)
@@ -100,7 +100,8 @@ def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
         algorithm, _, column = settings.hash_column.partition("=")
         columns[algorithm] = column
     chosen = {key: name for key, name in columns.items() if name is not None}
-    refuse_unfit_columns(chosen, [(field.name, field.dataType.simpleString()) for field in schema])
+    fields = [(field.name, field.dataType.simpleString()) for field in schema]
+    refuse_unfit_columns(chosen, fields, "option {0}_column")
     return chosen
 
 

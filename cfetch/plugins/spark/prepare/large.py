@@ -115,7 +115,7 @@ def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:
     """
     signals: list[Interrupted] = []
     with listen(signals.append):
-        future = start_thread(spark, work, TAG)
+        future = start_thread(spark, work, TAG, "cfetch: check the manifest and cut it")
         while not future.done() and not signals:
             wait([future], LOOK_S)
         if not signals:

@@ -47,6 +47,7 @@ from cfetch.plugins.spark.prepare.tasks import (
     write_share_files,
 )
 from cfetch.plugins.spark.schemas import ddl
+from cfetch.plugins.spark.session import refuse_older_spark
 from cfetch.plugins.spark.share_files import shares_per_file
 from cfetch.plugins.spark.table_writer import TABLES
 from cfetch.plugins.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
@@ -59,6 +60,7 @@ T = TypeVar("T")
 
 UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
 ROWS_A_TASK = 200_000
+OLDEST_SPARK = (4, 1)  # the first with repartitionById, by which a share's rows come to one task
 KEPT = 100  # as many faults as a person reports
 _SIGNS, _ESCAPED = re.compile(r"[\\*?{}\[\]]"), r"\\\g<0>"  # of Hadoop's patterns
 
@@ -106,9 +108,10 @@ def prepare(
         unit_bytes: larger manifests are read by several tasks.
 
     Raises:
-        UsageError: a source cannot be read, or ``base_url`` is no base URL.
+        UsageError: a source cannot be read, ``base_url`` is no base URL, or Spark is too old.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
     """
+    refuse_older_spark(OLDEST_SPARK, "a manifest that Spark checks and cuts")
     base_url = None if base_url is None else check_base_url(base_url)
     _check_options(options)
     preparing = _Preparation(spark, sources, directory.absolute(), base_url, options, slots, pace, per_host)

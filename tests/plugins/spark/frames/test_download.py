@@ -19,6 +19,7 @@ from cfetch.plugins.spark import download
 from cfetch.plugins.spark.frames import pieces
 from cfetch.plugins.spark.frames.download import _choose_options, _make_work
 from cfetch.plugins.spark.frames.pieces import _make_scratch, bring_rows, cut_pieces, open_row_directory
+from cfetch.plugins.spark.frames.spread import Spread
 from cfetch.plugins.spark.frames.url_rows import SAME_PATH
 from tests.plugins.spark.serving import asked, serving
 
@@ -67,7 +68,7 @@ def work_of(tmp_path, *, content=False, content_limit="1MiB", columns=COLUMNS, t
     options = _choose_options(
         to and str(tmp_path / to), Settings(**settings), content=content, content_limit=content_limit
     )
-    work = _make_work(options, columns, slots=1, is_scratch=to is None, makes=False)
+    work = _make_work(options, columns, Spread(None, 1, 1), is_scratch=to is None, makes=False)
     if to is not None:
         open_row_directory(work.options, work.spec)
     return work
@@ -106,8 +107,14 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
         "hash": f"sha256:{rows[7]['digest']}",
         "error": None,
         "attempts": 1,
+        "error_kind": None,
+        "http_status": 200,
+        "content_type": row["content_type"],
     }
-    assert (results["gone.bin"]["status"], results["gone.bin"]["error"]) == ("failed", "HTTP 404")
+    gone = results["gone.bin"]
+    assert (gone["status"], gone["error"], gone["error_kind"], gone["http_status"]) == (
+        *("failed", "HTTP 404", "refused", 404),
+    )
     faulty = results["x"]  # a row with a fault keeps its own path
     assert (faulty["status"], faulty["attempts"], faulty["executor"]) == ("failed", 0, None)
     sent = {request.path: request.headers.get("x-row") for request in origin.requests}
@@ -116,7 +123,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
 
 def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
     """docs/spark-download.md, word by word but for the place: a table of results is there at the end."""
-    code, _, shards = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code, _, _, shards = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len([line for line in code.splitlines() if line]) <= 10
     (tmp_path / "data").mkdir()
     lines = [f"{row['url']},{row['digest']}" for row in rows_of(origin)]
@@ -138,7 +145,7 @@ def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
 
 def test_results_go_into_a_delta_table(spark, origin, tmp_path):
     """The page's two lines, without Spark's jars for Delta; a second call adds a version of the table."""
-    _, code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    _, code, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     frame = spark.createDataFrame(rows_of(origin), SCHEMA)
     results = download(frame, to=tmp_path / "to", path="path", size="size", sha256="digest", headers="more")
     for _ in range(2):
@@ -336,7 +343,7 @@ def test_settings_reach_the_tasks(tmp_path):
 def test_a_directory_that_executors_do_not_see(origin, tmp_path):
     """The message says what is asked of it."""
     options = _choose_options(str(tmp_path / "to"), None, content=False, content_limit="1MiB")
-    work = _make_work(options, COLUMNS, slots=1, is_scratch=False, makes=False)
+    work = _make_work(options, COLUMNS, Spread(None, 1, 1), is_scratch=False, makes=False)
     with pytest.raises(LocalFault, match=r"is not there on .* must see the directory"):
         bring(work, rows_of(origin))
     assert bring(work._replace(makes=True), rows_of(origin))  # by Spark Connect, tasks make it
@@ -384,7 +391,8 @@ def test_wrong_settings(to, settings, told):
 def test_wrong_columns(spark, tmp_path):
     """Before any job."""
     frame = spark.createDataFrame([("u", "p", 1)], "url string, Status string, n int")
-    with pytest.raises(UsageError, match="there is no column 'link' for url; the frame has url, Status, n"):
+    told = r"no column 'link' for url; the frame has url, Status, n: download\(df, url=\"…\"\) names another"
+    with pytest.raises(UsageError, match=told):
         download(frame, "link", to=tmp_path)
     told = "column 'n' for sha256 is int, which sha256 cannot be; make it string"
     with pytest.raises(UsageError, match=told):
@@ -393,8 +401,19 @@ def test_wrong_columns(spark, tmp_path):
         download(frame.selectExpr("url", "interval '1' day d"), to=tmp_path, size="d")
     with pytest.raises(UsageError, match=r"column 'd' for headers is array<string>, .* make it map"):
         download(frame.selectExpr("url", "array('a') d"), to=tmp_path, headers="d")
-    with pytest.raises(UsageError, match=r'rename it before: df.withColumnRenamed\("Status", "my_Status"\)'):
+    told = r'rename it before: df.withColumnRenamed\("Status", "my_Status"\), or give a prefix'
+    with pytest.raises(UsageError, match=told):
         download(frame, to=tmp_path)
+    added = download(frame, to=tmp_path, prefix="file_").columns[len(frame.columns) :]
+    assert added == [f"file_{name}" for name in pieces.RESULTS]
+
+
+def test_results_with_a_prefix(origin, tmp_path):
+    """They stand beside columns of the same names, and of paths too."""
+    rows = [{"url": origin.url + "d/1.bin", "path": "d/1.bin", "status": "new"}]
+    (row,) = bring(work_of(tmp_path, columns={"url": "url", "path": "path"})._replace(prefix="file_"), rows)
+    assert row.items() >= (rows[0] | {"file_status": "done", "file_path": "d/1.bin"}).items()
+    assert list(row) == [*rows[0], *(f"file_{name}" for name in pieces.RESULTS)]
 
 
 def test_the_page_names_arguments_and_columns():

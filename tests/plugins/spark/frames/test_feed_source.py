@@ -316,7 +316,7 @@ def test_wrong_options(given, told):
 def test_an_older_spark_is_refused(monkeypatch):
     """It would not ask how much a trigger may take, and end after the first one."""
     monkeypatch.setattr(pyspark, "__version__", "4.1.2")
-    with pytest.raises(UsageError, match=r"cfetch.feed needs pyspark 4.2 or newer, and this is 4.1.2"):
+    with pytest.raises(UsageError, match=r"cfetch.feed needs Spark 4.2 or newer, and this is 4.1.2"):
         FeedSource({"path": "/feed", "to": "/x"}).streamReader(StructType())
 
 

@@ -122,3 +122,12 @@ def test_a_python_without_cfetch_is_named_with_the_remedy(spark, tmp_path, monke
     assert str(caught.value).endswith(f"that is {sys.executable}, set before the session is made")
     monkeypatch.undo()
     register(spark)
+
+
+def test_sql_finds_the_format_without_python(spark, tmp_path):
+    """A session in which nobody has called ``register`` reads a manifest: Spark has found the package."""
+    path = tmp_path / "m.json"
+    path.write_text('{"version": 1, "files": [{"url": "http://127.0.0.1:1/a", "path": "a"}]}')
+    session = spark.newSession()
+    session.sql(f"CREATE TEMPORARY VIEW found USING cfetch OPTIONS (manifest '{path}', to '{tmp_path}')")
+    assert session.table("found").columns[:2] == ["id", "path"]

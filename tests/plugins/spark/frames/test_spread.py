@@ -1,0 +1,96 @@
+"""How the rows of a frame come to tasks, and how many there are."""
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
+
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError
+from cfetch.plugins.spark import download, job
+from cfetch.plugins.spark.frames.spread import TASKS_A_SLOT, choose_spread, spread_rows
+from tests.plugins.spark.serving import asked, serving
+
+FILES = {f"d/{n}.bin": b"%d" % n for n in range(40)}
+SLOTS = 2  # of the tests' session
+
+
+def test_a_small_result_is_spread_over_all_slots(spark, tmp_path, caplog):
+    """``distinct()``, of which Spark makes one task, has two tasks a slot; totals are logged at the end."""
+    caplog.set_level("INFO", "cfetch.spark")
+    with serving(FILES) as origin:
+        links = [(origin.url + name,) for name in FILES]
+        frame = spark.createDataFrame(links * 2, "url string").distinct()
+        results = download(frame, to=tmp_path / "to").withColumn("task", F.spark_partition_id())
+        rows = results.collect()
+        assert {row.status for row in rows} == {"done"}
+        assert {row.task for row in rows} == set(range(TASKS_A_SLOT * SLOTS))
+        assert asked(origin) == dict.fromkeys(FILES, 1)
+        fetched = sum(map(len, FILES.values()))
+        assert caplog.messages == [f"download is over: 40 files in place ({fetched} B fetched), from 1 host"]
+        results.count()
+        assert caplog.messages[1:] == ["download is over: 0 files in place (0 B fetched), from 0 hosts"]
+        (plan,) = results._jdf.queryExecution().toString().split("== Physical Plan ==")[1:]
+        assert "cfetch_download" in plan  # as the page of the query shows it
+
+
+def place(frame, tasks=None, **settings):
+    """The spread of a frame, and the tasks in which each host's rows are."""
+    chosen = Settings(**settings)
+    spread = choose_spread(frame, tasks, chosen)
+    placed = spread_rows(frame, spread, {"url": "url"}, chosen).withColumn("task", F.spark_partition_id())
+    hosts: dict[str, set[int]] = {}
+    for row in placed.collect():
+        hosts.setdefault(row.url.split("/")[2].lower(), set()).add(row.task)
+    return spread, hosts
+
+
+def test_a_limit_of_a_host_keeps_its_rows_in_few_tasks(spark):
+    """So that ``per_host`` is the whole query's: one connection is one task, two are at most two."""
+    rows = [(f"https://{host}/{n}?sig={n}",) for host in ("a", "A", "b:81", "c") for n in range(50)]
+    frame = spark.createDataFrame(rows, "url string")
+    spread, hosts = place(frame, per_host=1)
+    assert spread == (TASKS_A_SLOT * SLOTS, SLOTS, 1)
+    assert {host: len(tasks) for host, tasks in hosts.items()} == {"a": 1, "b:81": 1, "c": 1}
+    spread, hosts = place(frame, 8, per_host=5)
+    assert (spread.tasks, spread.sharers) == (8, SLOTS)
+    assert max(len(tasks) for tasks in hosts.values()) <= SLOTS
+    signed_anew = frame.withColumn("url", F.concat("url", F.lit("x")))
+    assert place(signed_anew, 8, per_host=5)[1] == hosts
+
+
+def test_a_user_who_has_said_how_many_is_followed(spark):
+    """By ``repartition(n)``, ``coalesce(n)`` or ``tasks``; not by a shuffle that Spark may shrink."""
+    frame = spark.createDataFrame([("u",)], "url string")
+    for given in (frame.repartition(3), frame.repartition(3, "url"), frame.coalesce(1)):
+        assert choose_spread(given, None, Settings()).tasks is None
+    assert choose_spread(frame.repartition("url"), None, Settings()).tasks == TASKS_A_SLOT * SLOTS
+    assert choose_spread(frame.repartition(3), 7, Settings()).tasks == 7
+    assert choose_spread(frame, 0, Settings()).tasks is None
+    with pytest.raises(ConfigError, match="tasks must be a whole number from 0"):
+        choose_spread(frame, -1, Settings())
+
+
+class Conf(dict[str, str]):
+    """Settings of a session, by their names after ``spark.``."""
+
+    def get(self, name, standard=None):
+        """As a session's, whose defaults are texts."""
+        return super().get(name.removeprefix("spark."), standard)
+
+
+@pytest.mark.parametrize(
+    ("conf", "slots"),
+    [
+        ({}, 3),
+        ({"executor.instances": "4", "executor.cores": "8", "task.cpus": "2"}, 16),
+        ({"executor.cores": "4", "task.cpus": "0.5", "executor.instances": "2"}, 16),
+        ({"dynamicAllocation.enabled": "true", "dynamicAllocation.maxExecutors": "10"}, 10),
+        ({"dynamicAllocation.enabled": "true", "sql.shuffle.partitions": "120"}, 120),
+        ({"dynamicAllocation.enabled": "true", "dynamicAllocation.maxExecutors": "2147483647"}, 200),
+    ],
+)
+def test_the_slots_that_will_come_are_counted(monkeypatch, conf, slots):
+    """Those of executors that are asked for, of dynamic allocation, and with ``spark.task.cpus``."""
+    session = type("Session", (), {"conf": Conf(conf)})()
+    monkeypatch.setattr(job, "find_context", lambda spark: spark)
+    monkeypatch.setattr(job, "_count_slots_now", lambda context: 3)
+    assert job.count_slots_to_come(session, waits=False) == slots

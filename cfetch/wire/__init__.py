@@ -29,6 +29,7 @@ Read in this order::
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
+    no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)

@@ -58,10 +58,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         proxy = self.proxies.get(parts.scheme.lower())
         if proxy is None or not self.no_proxy:
             return proxy
-        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # the stubs lack it
+        from cfetch.wire.no_proxy import is_named  # few runs have hosts behind a proxy and others beside it
 
-        bypassed = proxy_bypass_environment(parts.netloc.rpartition("@")[2], {"no": self.no_proxy})
-        return None if bypassed else proxy
+        return None if is_named(url.reveal(), self.no_proxy) else proxy
 
     def login_for(self, url: SecretUrl) -> str | None:
         """The user's ``Authorization`` for the host of ``url``."""

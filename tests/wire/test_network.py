@@ -59,6 +59,33 @@ def test_c63_the_environment_where_it_is_asked_for(url, proxy):
     assert proxy_of(url, ENV, proxy_from_env=True) == proxy
 
 
+@pytest.mark.parametrize(
+    ("entry", "url", "is_direct"),
+    [
+        ("10.0.0.0/8", "http://10.1.2.3/", True),
+        ("10.0.0.0/8", "http://11.0.0.1/", False),
+        ("10.0.0.0/8", "http://[::ffff:10.1.2.3]/", True),
+        ("10.0.0.0/8", "http://10.test/", False),
+        ("fd00::/8", "http://[fd12::1]:8080/", True),
+        ("[::1]", "http://[::1]:8080/", True),
+        ("::1", "http://[::1]/", True),
+        ("[::1]:81", "http://[::1]:82/", False),
+        ("[::1]:81", "http://[::1]:81/", True),
+        ("a.test.", "http://a.test/", True),
+        ("a.test", "http://b.a.test./", True),
+        ("*.a.test", "http://b.a.test/", True),
+        (".a.test", "http://ba.test/", False),
+        ("a.test:80", "http://a.test/", True),
+        ("x a.test", "http://a.test/", True),
+        ("1.2.3.4/99", "http://1.2.3.4/", False),
+    ],
+)
+def test_no_proxy_names_networks_addresses_of_ipv6_and_names_with_a_final_dot(entry, url, is_direct):
+    """An entry of NO_PROXY may be a network, an address of IPv6, or a name that ends in a dot."""
+    env = {"http_proxy": "http://h.test:1", "no_proxy": f"other.test,{entry}"}
+    assert (proxy_of(url, env, proxy_from_env=True) is None) == is_direct
+
+
 def test_c63_no_proxy_star_and_lower_case():
     """``*`` means no proxy at all; the lower-case name wins over the other, as for curl."""
     assert proxy_of("http://a.test/", ENV | {"no_proxy": "*"}, proxy_from_env=True) is None

@@ -32,6 +32,7 @@ class Scheme(NamedTuple):
 
 HTTP, HTTPS, FTP, FTPS, FILE = "http", "https", "ftp", "ftps", "file"
 S3, GS, AZ, HF = "s3", "gs", "az", "hf"
+SOCKS = ("socks4", "socks4a", "socks5", "socks5h")  # proxies; with a letter at the end, they look names up
 SPARK_CONNECT = "sc"  # a session of Spark on a server, which is no source
 
 WEB = (HTTP, HTTPS)

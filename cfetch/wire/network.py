@@ -9,20 +9,41 @@ import errno
 import os
 import ssl
 from collections.abc import Mapping
+from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import NetworkOptions
-from cfetch.base.errors import ConfigError
+from cfetch.base.errors import ConfigError, UsageError
 from cfetch.base.schemes import HTTP, WEB
 from cfetch.base.secret import SecretText, SecretUrl, printable
+from cfetch.manifest.digests import missing_library
 from cfetch.wire.credentials import Credentials, read_credentials
 
+OwnSession: TypeAlias = Any
+"""A ``aiohttp.ClientSession``, or a function that makes one in the event loop of the run."""
+OWN_SESSION: ContextVar[OwnSession | None] = ContextVar("session", default=None)
+"""The session that a program has given, for all that is asked meanwhile."""
+IMPOSED = ""  # the transport of all runs, whatever the options say: what mocks replies sets it
 BASIC = "Basic "
-NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
+NETWORK_ENV = (
+    *(
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+    ),
+    "NETRC",
+)
 """The variables that ``make_network`` may read."""
 
 
@@ -33,6 +54,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
     ``resolve``: addresses by host and port, used in place of the resolver's.
+    ``logs_in_at_redirects``: hosts to which servers redirect get their logins too.
+    ``needs_session``: only aiohttp's session can do it. ``session``: that of the program.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
@@ -46,6 +69,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     addresses: set[str] | None = None
     limit_bps: int | None = None
     resolve: dict[tuple[str, int], list[str]] = {}
+    logs_in_at_redirects: bool = False
+    needs_session: bool = False
+    session: OwnSession | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -97,6 +123,10 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
             "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
         )
     proxies, no_proxy = _find_proxies(options, env)
+    is_socks = any(proxy.reveal().lower().startswith("socks") for proxy in proxies.values())
+    if is_socks and find_spec("aiohttp_socks") is None:
+        raise UsageError(missing_library("a SOCKS proxy", "aiohttp-socks", "socks"))
+    session = OWN_SESSION.get()
     return Network(
         proxies=proxies,
         no_proxy=no_proxy,
@@ -107,6 +137,9 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
         resolve=_read_addresses(options.resolve),
+        logs_in_at_redirects=options.netrc_redirects,
+        needs_session=is_socks or session is not None or "session" in (options.transport, IMPOSED),
+        session=session,
     )
 
 
@@ -131,7 +164,8 @@ def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict
     for scheme in WEB:
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
         upper = () if scheme == HTTP and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
-        name = next((name for name in (f"{scheme}_proxy", *upper) if env.get(name)), None)
+        names = (f"{scheme}_proxy", *upper, "all_proxy", "ALL_PROXY")
+        name = next((name for name in names if env.get(name)), None)
         if name is None:
             continue
         text = env[name] if "://" in env[name] else f"{HTTP}://{env[name]}"

@@ -103,7 +103,7 @@ def test_c63_the_flag_is_for_all_requests():
 
 @pytest.mark.parametrize(
     "text",
-    ["proxy.test:3128", "socks5://h", "http:///", "http://h:99999", "http://h:0", "http://h/path", "http://h?x",
+    ["proxy.test:3128", "socks9://h", "http:///", "http://h:99999", "http://h:0", "http://h/path", "http://h?x",
      "http://h test", "http://h\x1b[31m", "", "http://[::1"],
 )  # fmt: skip
 def test_c63_what_is_no_proxy_is_refused_without_quoting_it(text):
@@ -116,7 +116,7 @@ def test_c63_what_is_no_proxy_is_refused_without_quoting_it(text):
         with pytest.raises(
             ConfigError, match="environment variable http_proxy, which proxy_from_env"
         ) as caught:
-            make_network(NetworkOptions(proxy_from_env=True), {"http_proxy": f"socks5://{CANARY}@h"})
+            make_network(NetworkOptions(proxy_from_env=True), {"http_proxy": f"socks9://{CANARY}@h"})
         assert CANARY not in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cfetch.base.config.units import duration_text, parse_duration, parse_rate, parse_size, size_text
-from cfetch.base.schemes import OBJECT_STORES, WEB, WEB_PATTERN, scheme_of
+from cfetch.base.schemes import OBJECT_STORES, SOCKS, WEB, WEB_PATTERN, scheme_of
 
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
 _OBJECT_STORE = rf"({'|'.join(OBJECT_STORES)})://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
@@ -387,7 +387,7 @@ def _read_origin(raw: str) -> str:
 
 
 def proxy_url(help_: str, why: str = "") -> Kind:
-    """The URL of an HTTP proxy, which may hold a user and a password."""
+    """The URL of a proxy (HTTP or SOCKS), which may hold a user and a password."""
     return Kind(metavar="URL", read=read_proxy, show=str, help=help_, why=why, secret=True)
 
 
@@ -400,8 +400,8 @@ def read_proxy(raw: str) -> str:
     except ValueError:
         parts, port_is_fine = urlsplit(""), False
     plain = stripped.isascii() and stripped.isprintable() and " " not in stripped
-    if not plain or not port_is_fine or parts.scheme not in WEB or not parts.hostname:
-        raise ValueError("must be a URL like http://proxy.example.org:3128; SOCKS proxies are not supported")
+    if not plain or not port_is_fine or parts.scheme not in (*WEB, *SOCKS) or not parts.hostname:
+        raise ValueError("must be a URL like http://proxy.example.org:3128 or socks5h://localhost:1080")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("must be a proxy's URL, without path, query or fragment")
     return stripped

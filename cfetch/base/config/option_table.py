@@ -389,16 +389,38 @@ class OptionTable:
     # The network, and what servers are told.
     proxy: Annotated[
         str | None,
-        proxy_url("HTTP proxy for all requests; put one with a password into CFETCH_PROXY or a file."),
+        proxy_url(
+            "Proxy for all requests, of HTTP or SOCKS (socks5h://…); put one with a password into "
+            "CFETCH_PROXY or a file."
+        ),
     ] = None
     proxy_from_env: Annotated[
         bool,
-        flag("Use HTTP_PROXY, HTTPS_PROXY and NO_PROXY.", "else they are ignored: a proxy sees the URLs"),
+        flag(
+            "Use HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.",
+            "else they are ignored: a proxy sees the URLs",
+        ),
     ] = False
     netrc: Annotated[
         bool,
         flag("Take logins from the file that NETRC names, or ~/.netrc.", "no login that nobody asked for"),
     ] = False
+    netrc_redirects: Annotated[
+        bool,
+        flag(
+            "With --netrc: log in at hosts to which servers redirect, too, as curl -n -L does (Earthdata).",
+            "else a server chooses who gets a login",
+        ),
+    ] = False
+    transport: Annotated[
+        str,
+        choice(
+            ("lean", "session"),
+            "Who speaks HTTP: cfetch's lean exchange, or aiohttp's client session, which is chosen by itself "
+            "where only it can do a thing (SOCKS, Digest).",
+            "the session takes three times the processor time for a small file",
+        ),
+    ] = "lean"
     header: Annotated[
         tuple[str, ...] | None,
         headers(

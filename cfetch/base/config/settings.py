@@ -139,6 +139,8 @@ class Settings(OptionTable):
             proxy=self.proxy,
             proxy_from_env=self.proxy_from_env,
             netrc=self.netrc,
+            netrc_redirects=self.netrc_redirects,
+            transport=self.transport,
             ca_file=self.ca_file,
             client_cert=self.client_cert,
             client_key=self.client_key,

@@ -53,6 +53,8 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     proxy_from_env: bool = False
     netrc: bool = False
+    netrc_redirects: bool = False
+    transport: str = "lean"
     ca_file: str | None = None
     client_cert: str | None = None
     client_key: str | None = None

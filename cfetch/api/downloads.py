@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from cfetch.api.entry import Entry
+from cfetch.api.own_session import lend
 from cfetch.api.own_thread import Stop, await_apart, run_apart
 from cfetch.api.sources import Source, prepare_source
 from cfetch.api.sources import read_manifest as read_source
@@ -21,6 +22,7 @@ from cfetch.base.errors import ConfigError, Incomplete
 from cfetch.base.events import Event, Listener, RunNoted, RunStopping, tell_each
 from cfetch.base.records import Summary
 from cfetch.show.format import plural
+from cfetch.wire.network import OwnSession
 
 Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A directory or a prefix of an object store; several of them share the files."""
@@ -32,6 +34,7 @@ def download(
     to: Places | None = None,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Summary:
     """Download every file of ``source``: whole, verified, without stragglers.
 
@@ -44,6 +47,8 @@ def download(
             variable is read.
         on_event: gets each event of the run, in the thread of the download. An error that it raises ends
             the run in good order.
+        session: asks by this session of aiohttp, with its middlewares, cookies and tracing: a function that
+            makes it, or an ``aiohttp.ClientSession`` whose event loop goes on meanwhile.
 
     Returns:
         The summary that ``cfetch download --json`` prints. Files that were in place count as skipped.
@@ -56,7 +61,7 @@ def download(
         Held: another live run has the same plan.
         KeyboardInterrupt: after the run has ended in good order. The same call continues it.
     """
-    return run_apart(_make_download(source, to, settings, on_event))
+    return run_apart(lend(session, _make_download(source, to, settings, on_event), waits=True))
 
 
 async def download_async(
@@ -65,9 +70,10 @@ async def download_async(
     to: Places | None = None,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Summary:
     """``download`` for asyncio. If the task is cancelled, the run ends in good order first."""
-    return await await_apart(_make_download(source, to, settings, on_event))
+    return await await_apart(lend(session, _make_download(source, to, settings, on_event), waits=False))
 
 
 def get(
@@ -78,6 +84,7 @@ def get(
     sha256: str | None = None,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Summary:
     """Download one or a few files by their URLs: whole, verified, over several connections.
 
@@ -88,10 +95,11 @@ def get(
         sha256: the hash of a single file, or ``beside``: each hash is read from ``URL.sha256``.
         settings: as for ``download``.
         on_event: as for ``download``.
+        session: as for ``download``.
 
     Returns and raises as ``download``.
     """
-    return run_apart(_make_get(urls, to, output, sha256, settings, on_event))
+    return run_apart(lend(session, _make_get(urls, to, output, sha256, settings, on_event), waits=True))
 
 
 async def get_async(
@@ -102,9 +110,12 @@ async def get_async(
     sha256: str | None = None,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Summary:
     """``get`` for asyncio. If the task is cancelled, the run ends in good order first."""
-    return await await_apart(_make_get(urls, to, output, sha256, settings, on_event))
+    return await await_apart(
+        lend(session, _make_get(urls, to, output, sha256, settings, on_event), waits=False)
+    )
 
 
 def read_manifest(manifest: str | os.PathLike[str], settings: Settings | None = None) -> list[Entry]:

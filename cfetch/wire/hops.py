@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cfetch.base.secret import SecretUrl
+from cfetch.base.version import __version__
 from cfetch.wire.headers import Headers
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Connecting, Response
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cfetch.wire.cookie_jar import CookieJar
     from cfetch.wire.cookies import Cookies
 
+OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
 _NONE: list[str] = []
 REDIRECTS = frozenset({301, 302, 303, 307, 308})

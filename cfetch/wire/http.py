@@ -21,11 +21,10 @@ from aiohttp.abc import AbstractResolver
 from cfetch.base.errors import Transient
 from cfetch.base.schemes import WEB_PATTERN
 from cfetch.base.secret import SecretUrl
-from cfetch.base.version import __version__
 from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
-from cfetch.wire.hops import HopTransport, asks_for_digest
+from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.transport import Connecting, Response, SourceContext, Transport
 
@@ -36,7 +35,6 @@ MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, the request target, and a fragment, which is never sent.
 _URL = re.compile(rf"({WEB_PATTERN}://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.DOTALL)
-OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
 def open_http(context: SourceContext) -> Transport:
@@ -99,6 +97,8 @@ class HttpTransport(HopTransport):
         connecting: Connecting | None,
     ) -> Response:
         """Make one request over a connection of the pool, or a fresh one. Raises SourceError."""
+        if self._session is not None and self._session.uses_digest(url):
+            return await self._session.send(url, headers, fresh=fresh, method=method, connecting=connecting)
         proxied = False
         try:
             origin, target = self._find_origin(url)
@@ -117,13 +117,15 @@ class HttpTransport(HopTransport):
         self, refusal: Response, url: SecretUrl, headers: Mapping[str, str], *, fresh: bool, method: str
     ) -> Response:
         """Ask again by aiohttp's session, which knows Digest, if the login of netrc was refused as Basic."""
-        if headers.get("Authorization") != self._network.login_for(url):
+        login = self._network.login_for(url)
+        if login is None or headers.get("Authorization") != login:
             return refusal
         refusal.close()
         if self._session is None:
             from cfetch.wire.session import SessionTransport  # few servers ask for it
 
             self._session = SessionTransport(connect_timeout_s=self._connect_timeout_s, network=self._network)
+        self._session.use_digest(url, login)
         return await self._session.send(url, headers, fresh=fresh, method=method, connecting=None)
 
     async def _ask(

@@ -74,6 +74,11 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     session: OwnSession | None = None
 
     @property
+    def stays_here(self) -> bool:
+        """Whether only this process can ask: a session, and what mocks replies, are in its memory."""
+        return self.session is not None or IMPOSED != ""
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the files that the options name."""
         return () if self.credentials is None else self.credentials.notes
@@ -181,27 +186,27 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
 
     A file that others can read is refused, as by ftp(1) (curl does not check this).
     """
-    import netrc
+    from cfetch.wire.netrc_file import NetrcFault, read_netrc  # few runs have one
 
     path = Path(env.get("NETRC") or Path("~/.netrc").expanduser())
     shown = printable(str(path))
     try:
         with path.open("rb") as file:
             open_to_others = os.fstat(file.fileno()).st_mode & 0o077
+            data = file.read()
     except OSError as error:
         raise ConfigError(f"netrc is on, but {shown} cannot be read: {error.strerror}") from None
     if open_to_others:
         raise ConfigError(f"netrc is on, but others may read or change {shown}; chmod 600 it")
     try:
-        hosts = netrc.netrc(str(path)).hosts
-    except netrc.NetrcParseError as error:
-        raise ConfigError(f"{shown}:{error.lineno or 0}: this line is not valid in a netrc file") from None
-    except (OSError, UnicodeDecodeError):
+        hosts = read_netrc(data.decode())
+    except NetrcFault as fault:
+        raise ConfigError(f"{shown}:{fault.line}: this line is not valid in a netrc file") from None
+    except UnicodeDecodeError:
         raise ConfigError(f"netrc is on, but {shown} is not text") from None
     return {
-        host.lower(): SecretText(BASIC + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
-        for host, (login, _, password) in hosts.items()
-        if host != "default"
+        host: SecretText(BASIC + base64.b64encode(":".join(login).encode()).decode("ascii"))
+        for host, login in hosts.items()
     }
 
 

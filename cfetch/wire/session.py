@@ -26,8 +26,7 @@ from cfetch.manifest.digests import Bytes
 from cfetch.wire.connections import HAPPY_EYEBALLS_S, Resolver, make_socket_factory
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.headers import Headers
-from cfetch.wire.hops import HopTransport, asks_for_digest
-from cfetch.wire.http import OWN_HEADERS
+from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
 from cfetch.wire.network import BASIC, DIRECT, Network
 from cfetch.wire.reply_parser import MAX_HEADER_BYTES, MAX_HEADERS
 from cfetch.wire.transport import Connecting, Response
@@ -72,19 +71,29 @@ class SessionTransport(HopTransport):
     ) -> Response:
         """Make one request, and follow no redirect. Raises SourceError."""
         proxy = self._network.proxy_for(url) if self._network.proxies else None
-        host = urlsplit(url.reveal()).hostname or ""
-        digest = self._digests.get(host)
-        reply = await self._ask(url, headers, proxy, digest, method, connecting, fresh=fresh)
         is_own = self._network.session is not None  # its middlewares log in as the program wants it
         login = None if is_own or not self._network.logins else self._network.login_for(url)
-        if digest or login is None or reply.status != 401 or headers.get("Authorization") != login:
+        if login is not None and headers.get("Authorization") != login:
+            login = None  # a stranger has led here, or the manifest has a login of its own
+        digest = None if login is None else self._digests.get(_host_of(url))
+        reply = await self._ask(url, headers, proxy, digest, method, connecting, fresh=fresh)
+        if digest or login is None or reply.status != 401:
             return reply
         if not asks_for_digest(reply.headers):
             return reply
         reply.close()
-        user, _, password = base64.b64decode(login.removeprefix(BASIC)).decode().partition(":")
-        digest = self._digests[host] = aiohttp.DigestAuthMiddleware(user, password)
+        digest = self.use_digest(url, login)
         return await self._ask(url, headers, proxy, digest, method, connecting, fresh=fresh)
+
+    def use_digest(self, url: SecretUrl, login: str) -> aiohttp.DigestAuthMiddleware:
+        """Log in at the URL's host by Digest from now on, with the user and the password of ``login``."""
+        user, _, password = base64.b64decode(login.removeprefix(BASIC)).decode().partition(":")
+        made = self._digests[_host_of(url)] = aiohttp.DigestAuthMiddleware(user, password)
+        return made
+
+    def uses_digest(self, url: SecretUrl) -> bool:
+        """Whether the URL's host has asked for Digest."""
+        return _host_of(url) in self._digests
 
     async def _ask(
         self,
@@ -275,6 +284,10 @@ async def _begin_connecting(_: aiohttp.ClientSession, context: Any, __: object) 
 async def _end_connecting(_: aiohttp.ClientSession, context: Any, __: object) -> None:  # noqa: ANN401
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.end()
+
+
+def _host_of(url: SecretUrl) -> str:
+    return urlsplit(url.reveal()).hostname or ""
 
 
 def _is_socks(proxy: SecretUrl) -> bool:

@@ -11,10 +11,10 @@ import pytest
 import cfetch
 
 SIGNATURES = {
-    "download": "source, *, to=None, settings=None, on_event=None",
-    "download_async": "source, *, to=None, settings=None, on_event=None",
-    "get": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None",
-    "get_async": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None",
+    "download": "source, *, to=None, settings=None, on_event=None, session=None",
+    "download_async": "source, *, to=None, settings=None, on_event=None, session=None",
+    "get": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None, session=None",
+    "get_async": "urls, *, to=None, output=None, sha256=None, settings=None, on_event=None, session=None",
     "read_manifest": "manifest, settings=None",
     "read_metrics": "path",
     "read_settings": "path",

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import aiohttp
 import pytest
@@ -29,7 +30,7 @@ class HttpWorld:
     """A real server on loopback."""
 
     body = BODY
-    make = HttpTransport
+    make: Any = HttpTransport
 
     def url(self, file):
         return f"{self._base}{file}"

@@ -191,6 +191,27 @@ def test_netrc_names_hosts_and_its_default_is_nobodys(tmp_path):
     assert CANARY not in repr(network)
 
 
+@pytest.mark.parametrize(
+    ("text", "login"),
+    [
+        ("# a comment\nmachine a.test # another\nlogin me\n  password p", "me:p"),
+        ("machine a.test login me password #p", "me:#p"),
+        ("machine a.test login me password p#q", "me:p#q"),
+        ('machine a.test login "a b" password "q\\"\\\\\\t#"', 'a b:q"\\\t#'),
+        ("machine a.test login DOM\\me password p\\n", "DOM\\me:p\\n"),
+        ("machine a.test port 8080 login me account x password p", "me:p"),
+        ("macdef init\nmachine a.test login no password no\n\nmachine a.test login me password p", "me:p"),
+        ("machine a.test login me password p\nmachine a.test login you password q", "me:p"),
+        ("machine a.test. login me password p\r\n", "me:p"),
+        ("machine a.test login me password login", "me:login"),
+    ],
+)
+def test_netrc_is_read_as_curl_reads_it(tmp_path, text, login):
+    """Comments, quotes with escapes, words of other programs and macros are understood."""
+    network = make_network(NetworkOptions(netrc=True), netrc_file(tmp_path, text))
+    assert login_of(network, "https://a.test/") == login
+
+
 def test_netrc_at_home(tmp_path, monkeypatch):
     """Where NETRC names no file."""
     monkeypatch.setenv("HOME", str(tmp_path))

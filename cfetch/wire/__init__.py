@@ -31,7 +31,8 @@ Read in this order::
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
-    netrc_file.py       logins of netrc, read as curl reads them (pure)
+    netrc_file.py       logins of netrc, read as curl reads them
+    own_tls.py          CAs and a certificate from files of the user
     no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     cookie_jar.py       the cookies that servers set, kept for a run

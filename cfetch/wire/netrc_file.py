@@ -1,11 +1,17 @@
-r"""Reads a netrc file as curl does: comments, escapes within quotes, macros left out. Pure.
+r"""Reads a netrc file as curl does: comments, escapes within quotes, macros left out.
 
 Python's ``netrc`` takes a backslash for an escape outside of quotes too (``DOMAIN\user``), takes a ``#`` at
 the beginning of a password for a comment, and knows no words of other programs, such as ``port``.
 """
 
-from collections.abc import Iterator
+import base64
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
+
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import SecretText, printable
 
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 _FIELDS = ("login", "password", "account", "port", "protocol")  # the last ones are of other programs
@@ -24,6 +30,33 @@ class Login(NamedTuple):
 
     user: str
     password: str
+
+
+def read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
+    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to every host.
+
+    A file that others can read is refused, as by ftp(1) (curl does not check this).
+    """
+    path = Path(env.get("NETRC") or Path("~/.netrc").expanduser())
+    shown = printable(str(path))
+    try:
+        with path.open("rb") as file:
+            open_to_others = os.fstat(file.fileno()).st_mode & 0o077
+            data = file.read()
+    except OSError as error:
+        raise ConfigError(f"netrc is on, but {shown} cannot be read: {error.strerror}") from None
+    if open_to_others:
+        raise ConfigError(f"netrc is on, but others may read or change {shown}; chmod 600 it")
+    try:
+        hosts = read_netrc(data.decode())
+    except NetrcFault as fault:
+        raise ConfigError(f"{shown}:{fault.line}: this line is not valid in a netrc file") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"netrc is on, but {shown} is not text") from None
+    return {
+        host: SecretText("Basic " + base64.b64encode(":".join(login).encode()).decode("ascii"))
+        for host, login in hosts.items()
+    }
 
 
 def read_netrc(text: str) -> dict[str, Login]:

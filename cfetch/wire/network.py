@@ -5,13 +5,10 @@ sees signed links (reference: curl's netrc CVEs 2024-11053, 2025-0167).
 """
 
 import base64
-import errno
-import os
 import ssl
 from collections.abc import Mapping
 from contextvars import ContextVar
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -21,7 +18,7 @@ from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.base.schemes import HTTP, WEB
-from cfetch.base.secret import SecretText, SecretUrl, printable
+from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.digests import missing_library
 from cfetch.wire.credentials import Credentials, read_credentials
 
@@ -138,7 +135,7 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         logins=_read_logins(env) if options.netrc else {},
         credentials=read_credentials(options, env),
         user_agent=options.user_agent,
-        tls=_make_tls_context(options),
+        tls=_make_tls(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
         resolve=_read_addresses(options.resolve),
@@ -182,87 +179,15 @@ def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict
 
 
 def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
-    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to every host.
+    from cfetch.wire.netrc_file import read_logins  # few runs have one
 
-    A file that others can read is refused, as by ftp(1) (curl does not check this).
-    """
-    from cfetch.wire.netrc_file import NetrcFault, read_netrc  # few runs have one
-
-    path = Path(env.get("NETRC") or Path("~/.netrc").expanduser())
-    shown = printable(str(path))
-    try:
-        with path.open("rb") as file:
-            open_to_others = os.fstat(file.fileno()).st_mode & 0o077
-            data = file.read()
-    except OSError as error:
-        raise ConfigError(f"netrc is on, but {shown} cannot be read: {error.strerror}") from None
-    if open_to_others:
-        raise ConfigError(f"netrc is on, but others may read or change {shown}; chmod 600 it")
-    try:
-        hosts = read_netrc(data.decode())
-    except NetrcFault as fault:
-        raise ConfigError(f"{shown}:{fault.line}: this line is not valid in a netrc file") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"netrc is on, but {shown} is not text") from None
-    return {
-        host: SecretText(BASIC + base64.b64encode(":".join(login).encode()).decode("ascii"))
-        for host, login in hosts.items()
-    }
+    return read_logins(env)
 
 
-def _make_tls_context(options: NetworkOptions) -> ssl.SSLContext | None:
-    """Make the TLS context for the settings.
-
-    None: the library's own context (system CAs, TLS 1.2) is enough.
-    """
-    if options.client_key is not None and options.client_cert is None:
-        raise ConfigError("client_key is set without client_cert; name the certificate too")
-    if options.ca_file is None and options.client_cert is None:
+def _make_tls(options: NetworkOptions) -> ssl.SSLContext | None:
+    """The TLS context for the settings; None: the library's own (system CAs, TLS 1.2) is enough."""
+    if options.ca_file is None and options.client_cert is None and options.client_key is None:
         return None
-    for name in ("ca_file", "client_cert", "client_key"):
-        path = getattr(options, name)
-        if path is not None:
-            _check_readable(name, path)
-    try:
-        context = ssl.create_default_context(cafile=options.ca_file)
-    except ssl.SSLError:
-        raise ConfigError(
-            f"ca_file is {printable(options.ca_file or '')}, which holds no PEM certificate"
-        ) from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    if options.client_cert is not None:
-        _load_own_certificate(context, options.client_cert, options.client_key)
-    return context
+    from cfetch.wire.own_tls import make_tls_context  # few runs have certificates of their own
 
-
-def _check_readable(name: str, path: str) -> None:
-    try:
-        with Path(path).open("rb") as file:
-            file.read(1)
-    except OSError as error:
-        reason = os.strerror(error.errno or errno.EIO)
-        raise ConfigError(f"{name} is {printable(path)}, which cannot be read: {reason}") from None
-
-
-def _load_own_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
-    asked = False
-
-    def give_no_password() -> str:
-        nonlocal asked
-        asked = True
-        return ""
-
-    holder = f"client_key is {printable(key)}" if key else f"client_cert is {printable(cert)}"
-    try:
-        context.load_cert_chain(cert, key, give_no_password)
-    except ssl.SSLError as error:
-        if asked:
-            raise ConfigError(
-                f"{holder}, whose key is encrypted; cfetch asks for no password: decrypt it with openssl"
-            ) from None
-        if error.reason == "KEY_VALUES_MISMATCH":
-            raise ConfigError(f"{holder}, which is not the key of client_cert {printable(cert)}") from None
-        where = "them" if key else "it"
-        both = f"client_cert is {printable(cert)}" + (f", client_key is {printable(key)}" if key else "")
-        raise ConfigError(f"{both}: no PEM certificate and key can be read from {where}") from None
+    return make_tls_context(options)

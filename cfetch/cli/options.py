@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cfetch.base.config.layers import Resolved, resolve, show
+from cfetch.base.config.layers import Resolved, find_user_file, resolve, show
 from cfetch.base.config.settings import KINDS, Settings
 
 PANELS = {
@@ -157,7 +157,7 @@ def resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
     config: Path | None = given.pop("config")
     flags = {name: _as_text(value) for name in names if (value := given.pop(name)) is not None}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
-    return resolve(flags=flags, env=os.environ, file=file)
+    return resolve(flags=flags, env=os.environ, file=file, user_file=find_user_file(os.environ))
 
 
 def _config_document(resolved: Resolved) -> bytes:
@@ -210,7 +210,7 @@ def make_config_parameters() -> list[inspect.Parameter]:
     """The flags --config and --show-config, as parameters of the command."""
     config = typer.Option(
         "--config",
-        help="YAML file with any of these options (or CFETCH_CONFIG).",
+        help="YAML file with any of these options (or CFETCH_CONFIG), over ~/.config/cfetch/config.yaml.",
         metavar="FILE",
         rich_help_panel="Configuration",
         show_default=False,

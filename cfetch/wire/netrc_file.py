@@ -48,7 +48,7 @@ def read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     if open_to_others:
         raise ConfigError(f"netrc is on, but others may read or change {shown}; chmod 600 it")
     try:
-        hosts = read_netrc(data.decode())
+        hosts = _parse(data.decode())
     except NetrcFault as fault:
         raise ConfigError(f"{shown}:{fault.line}: this line is not valid in a netrc file") from None
     except UnicodeDecodeError:
@@ -59,7 +59,7 @@ def read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     }
 
 
-def read_netrc(text: str) -> dict[str, Login]:
+def _parse(text: str) -> dict[str, Login]:
     """The logins by host; of several entries for one host the first counts, as for curl. Raises NetrcFault.
 
     ``default`` is left out: it would give a password to every host.

@@ -37,6 +37,7 @@ class Kind:
     find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
+    check_text: Callable[[str], None] | None = None  # a number that may be a text too; raises ValueError
     takes_text: bool = False  # a list of one value may be the value itself
     secret: bool = False
 
@@ -79,6 +80,9 @@ class Kind:
                 raise ValueError(f"must be one of {', '.join((*self.choices, *more))}")
         if self.is_flag and not isinstance(value, bool):
             raise ValueError("must be True or False")
+        if self.check_text is not None and isinstance(value, str) and "=" in value:
+            self.check_text(value)
+            return
         if self.low is None or value is None:
             return
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -193,9 +197,27 @@ def duration(low: float, high: float, help_: str, why: str = "", *, above: bool 
     )
 
 
-def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
-    """Bytes per second, written like 500K or 10M."""
-    return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
+def byte_rate(low: int, high: int, help_: str, why: str = "", *, has_timetable: bool = False) -> Kind:
+    """Bytes per second, written like 500K or 10M; also by the time of day, which stays a text."""
+
+    def read(raw: str) -> int | str:
+        return raw.strip() if has_timetable and "=" in raw else parse_rate(raw)
+
+    def check(raw: str) -> None:
+        from cfetch.base.config.timetable import parse_timetable  # few runs have one
+
+        parse_timetable(raw, low, high)
+
+    return Kind(
+        metavar="RATE",
+        read=read,
+        show=lambda value: value if isinstance(value, str) else size_text(value),
+        low=low,
+        high=high,
+        check_text=check if has_timetable else None,
+        help=help_,
+        why=why,
+    )
 
 
 def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:

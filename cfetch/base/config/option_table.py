@@ -175,9 +175,13 @@ class OptionTable:
         ),
     ] = None
     limit_rate: Annotated[
-        int | None,
+        int | str | None,
         byte_rate(
-            1 << 10, 1 << 40, "Bytes per second for all downloads together, like 10M (default: no limit)."
+            1 << 10,
+            1 << 40,
+            "Bytes per second for all downloads together, like 10M, or by the time of day, like "
+            "'08:00-18:00=2M else=20M' (default: no limit).",
+            has_timetable=True,
         ),
     ] = None
     limit_rate_per_host: Annotated[
@@ -390,7 +394,7 @@ class OptionTable:
     proxy: Annotated[
         str | None,
         proxy_url(
-            "Proxy for all requests, of HTTP or SOCKS (socks5h://…); put one with a password into "
+            "Proxy for all requests, of HTTP or SOCKS (socks5h://HOST); put one with a password into "
             "CFETCH_PROXY or a file."
         ),
     ] = None

@@ -98,7 +98,9 @@ class Settings(OptionTable):
     @property
     def rates(self) -> RateLimits:
         """How fast the wire may read."""
-        return RateLimits(total_bps=self.limit_rate, per_host_bps=self.limit_rate_per_host)
+        by_time = self.limit_rate if isinstance(self.limit_rate, str) else None
+        total_bps = None if isinstance(self.limit_rate, str) else self.limit_rate
+        return RateLimits(total_bps=total_bps, per_host_bps=self.limit_rate_per_host, by_time=by_time)
 
     @property
     def reading(self) -> ReadingOptions:

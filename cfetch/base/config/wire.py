@@ -9,14 +9,23 @@ ALL_HOSTS = ""  # the name of the limit for all hosts together, where limits hav
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes per second that may be read: by all downloads together, and from each host. None: no limit."""
+    """Bytes per second that may be read: by all downloads together, and from each host. None: no limit.
+
+    ``by_time``: the former by the time of day, as ``timetable.py`` reads it.
+    """
 
     total_bps: int | None = None
     per_host_bps: int | None = None
+    by_time: str | None = None
+
+    @property
+    def exist(self) -> bool:
+        """Whether there is a limit at any time."""
+        return self.least_bps is not None or self.by_time is not None
 
     @property
     def least_bps(self) -> int | None:
-        """The tighter of the two limits."""
+        """The tighter of the two limits that are in force at all times."""
         return min(
             (limit for limit in (self.total_bps, self.per_host_bps) if limit is not None), default=None
         )

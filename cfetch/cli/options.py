@@ -73,6 +73,7 @@ PANELS = {
         "max_attempts",
         "max_failures",
         "max_file_size",
+        "max_head_size",
         "doubtful",
         "accept_html",
         "accept_unframed",

@@ -61,6 +61,7 @@ class Pool:
         )
         self._connector = _Connector(
             AHEAD_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES,
+            network.max_head_bytes,
             limit=0,
             ssl=True if network.tls is None else network.tls,
             resolver=self._resolver,
@@ -215,16 +216,17 @@ class _Connector(aiohttp.TCPConnector):
     aiohttp itself asks a proxy for a tunnel (CONNECT), so that connection has aiohttp's protocol.
     """
 
-    def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
+    def __init__(self, ahead_bytes: int, max_head_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
         super().__init__(**options)
         self._factory = self._make_protocol  # type: ignore[assignment]
+        self._max_head_bytes = max_head_bytes
         self._buffers = Buffers(ahead_bytes // 2, ahead_bytes)
 
     def _make_protocol(self) -> PooledConnection | ResponseHandler:
         loop = asyncio.get_running_loop()
         if _ASKS_FOR_TUNNEL.get():
             return ResponseHandler(loop)
-        return PooledConnection(loop, self._buffers)
+        return PooledConnection(loop, self._buffers, self._max_head_bytes)
 
     # aiohttp (3.14) has no public way to choose the protocol of a connection. Tests of tunnels pin this.
 

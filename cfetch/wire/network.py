@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from cfetch.base.config.kinds import read_proxy
-from cfetch.base.config.wire import NetworkOptions
+from cfetch.base.config.wire import MAX_HEAD_BYTES, NetworkOptions
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.base.schemes import HTTP, WEB
 from cfetch.base.secret import SecretText, SecretUrl
@@ -51,6 +51,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
     ``resolve``: addresses by host and port, used in place of the resolver's.
+    ``max_head_bytes``: of a reply.
     ``logs_in_at_redirects``: hosts to which servers redirect get their logins too.
     ``needs_session``: only aiohttp's session can do it. ``session``: that of the program.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
@@ -66,6 +67,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     addresses: set[str] | None = None
     limit_bps: int | None = None
     resolve: dict[tuple[str, int], list[str]] = {}
+    max_head_bytes: int = MAX_HEAD_BYTES
     logs_in_at_redirects: bool = False
     needs_session: bool = False
     session: OwnSession | None = None
@@ -139,6 +141,7 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
         resolve=_read_addresses(options.resolve),
+        max_head_bytes=options.max_head_bytes,
         logs_in_at_redirects=options.netrc_redirects,
         needs_session=is_socks or session is not None or "session" in (options.transport, IMPOSED),
         session=session,

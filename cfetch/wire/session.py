@@ -28,7 +28,7 @@ from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.headers import Headers
 from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
 from cfetch.wire.network import BASIC, DIRECT, Network
-from cfetch.wire.reply_parser import MAX_HEADER_BYTES, MAX_HEADERS
+from cfetch.wire.reply_parser import WAY_OUT, find_head_limits
 from cfetch.wire.transport import Connecting, Response
 
 T = TypeVar("T")
@@ -111,6 +111,7 @@ class SessionTransport(HopTransport):
         how: dict[str, Any] = {"middlewares": (digest,)} if digest is not None else {}
         if proxy is not None and not _is_socks(proxy):
             how["proxy"] = yarl.URL(proxy.reveal(), encoded=True)
+        max_bytes, max_headers = find_head_limits(self._network.max_head_bytes)
         try:
             session = self._find_session(proxy, fresh=fresh)
             stated = {name.lower() for name in (*session.headers, *headers)}
@@ -125,9 +126,9 @@ class SessionTransport(HopTransport):
                     auto_decompress=False,
                     timeout=self._timeout,
                     read_bufsize=READ_BYTES,
-                    max_line_size=MAX_HEADER_BYTES,
-                    max_field_size=MAX_HEADER_BYTES,
-                    max_headers=MAX_HEADERS,
+                    max_line_size=max_bytes,
+                    max_field_size=max_bytes,
+                    max_headers=max_headers,
                     trace_request_ctx=connecting,
                     **how,
                 )
@@ -304,6 +305,7 @@ def _make_socks_connector(proxy: SecretUrl, options: dict[str, Any]) -> aiohttp.
     return aiohttp_socks.ProxyConnector.from_url(plain, rdns=looks_up, **options)
 
 
+_LARGE_HEAD = ("Got more than", "Too many headers")  # how aiohttp's messages about it begin
 _SOCKS_FAULTS = {  # by the name of the class, so that the library is not asked for in vain
     "ProxyConnectionError": "cannot connect to the proxy",
     "ProxyTimeoutError": "connecting through the proxy took too long",
@@ -317,4 +319,6 @@ def _map(error: Exception, *, proxied: bool = False, reading: bool = False) -> C
         return error
     if type(error).__module__.startswith("aiohttp_socks") and type(error).__name__ in _SOCKS_FAULTS:
         return Transient(_SOCKS_FAULTS[type(error).__name__])
+    if isinstance(error, aiohttp.ClientResponseError) and error.message.startswith(_LARGE_HEAD):
+        return Refused(f"a header of the reply, or the number of them, is beyond {WAY_OUT}")
     return map_error(error, proxied=proxied, reading=reading)

@@ -31,6 +31,7 @@ from cfetch.base.config.kinds import (
     text,
 )
 from cfetch.base.config.reading import BAD_ROWS, NAMES
+from cfetch.base.config.wire import MAX_HEAD_BYTES
 
 # Only `policy: cloudfetch` reads these. A user who gives one and names no policy gets that policy; the run
 # says so at its start, as a single option then changes how every straggler is recognised.
@@ -479,6 +480,16 @@ class OptionTable:
             "too many (default: no limit).",
         ),
     ] = None
+    max_head_size: Annotated[
+        int,
+        byte_size(
+            16 << 10,
+            64 << 20,
+            "Refuse a reply whose headers are larger in all; one header may have an eighth of it, and there "
+            "may be one for each KiB.",
+            "16K for one header is what other programs permit at most; a server could fill the memory",
+        ),
+    ] = MAX_HEAD_BYTES
     doubtful: Annotated[
         str,
         choice(

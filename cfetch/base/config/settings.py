@@ -153,6 +153,7 @@ class Settings(OptionTable):
             user_agent=self.user_agent,
             cookies=self.cookies,
             resolve=self.resolve or (),
+            max_head_bytes=self.max_head_size,
             rates=self.rates,
         )
 

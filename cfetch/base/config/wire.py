@@ -5,6 +5,7 @@
 
 import msgspec
 
+MAX_HEAD_BYTES = 128 << 10  # of a reply, in all; one header may have an eighth of it
 ALL_HOSTS = ""  # the name of the limit for all hosts together, where limits have names
 
 
@@ -74,6 +75,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str | None = None
     cookies: str | None = None
     resolve: tuple[str, ...] = ()
+    max_head_bytes: int = MAX_HEAD_BYTES
     rates: RateLimits = NO_LIMITS
 
     def __repr__(self) -> str:

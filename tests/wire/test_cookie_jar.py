@@ -113,6 +113,8 @@ class Portal(RecordingServer):
 class LoginService(RecordingServer):
     """Wants a login by Basic, and leads back with a code."""
 
+    back = ""
+
     async def converse(self, reader, writer):
         while True:
             head = await self.read_head(reader)

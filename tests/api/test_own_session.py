@@ -73,6 +73,22 @@ def test_a_url_that_is_not_mocked_fails_at_once_and_says_so(tmp_path):
         cfetch.get("https://data.test/x", to=tmp_path)
 
 
+def test_mocked_servers_are_asked_by_this_process_whatever_the_settings_say(tmp_path):
+    """Another process would ask the real network; a note says so."""
+    notes = []
+    with mock_servers() as servers:
+        servers.get("https://data.test/a", body=b"1", repeat=True)
+        servers.get("https://data.test/b", body=b"1", repeat=True)
+        done = cfetch.download(
+            ["https://data.test/a", "https://data.test/b"],
+            to=tmp_path,
+            settings=cfetch.Settings(processes=2),
+            on_event=lambda event: notes.append(getattr(event, "note", "")),
+        )
+    assert done.files.done == 2
+    assert any("one process and not 2" in note for note in notes)
+
+
 async def test_real_servers_are_asked_again_afterwards(tmp_path):
     """What the mock has imposed ends with it."""
     with mock_servers():

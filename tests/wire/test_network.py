@@ -91,6 +91,9 @@ def test_c63_no_proxy_star_and_lower_case():
     assert proxy_of("http://a.test/", ENV | {"no_proxy": "*"}, proxy_from_env=True) is None
     both = {"http_proxy": "http://low.test:1", "HTTP_PROXY": "http://up.test:1"}
     assert proxy_of("http://a.test/", both, proxy_from_env=True) == "http://low.test:1"
+    every = {"ALL_PROXY": "socks5h://all.test:1", "https_proxy": "http://s.test:2"}
+    assert proxy_of("http://a.test/", every, proxy_from_env=True) == "socks5h://all.test:1"
+    assert proxy_of("https://a.test/", every, proxy_from_env=True) == "http://s.test:2"
     cgi = {"HTTP_PROXY": "http://attacker.test", "REQUEST_METHOD": "GET"}
     assert proxy_of("http://a.test/", cgi, proxy_from_env=True) is None
 

@@ -137,6 +137,26 @@ async def test_a_login_of_netrc_is_given_by_digest_where_a_server_asks_for_it(ne
     assert server.ways == ["Basic", "none", "Digest", "Digest"]
 
 
+@pytest.mark.parametrize("transport", ["lean", "session"])
+async def test_a_server_that_redirects_draws_no_login_by_digest(netrc, transport):
+    """Neither a first one, nor one with which the host has been met before."""
+    async with Digest() as server, RawServer() as stranger:
+        stranger.replies = [reply(b"", f"Location: {server.url}a", status="302 x")]
+        away = stranger.url.replace("127.0.0.1", "localhost")
+        assert await ask(away, netrc, netrc=True, transport=transport) == [(401, b"")]
+        assert server.ways == ["none"]
+        network = make_network(Settings(netrc=True, transport=transport).network, netrc)
+        one = RunTransport(connect_timeout_s=5.0, network=network)
+        statuses = []
+        for url in (server.url, away):
+            response = await one.open(SecretUrl(url), {}, {}, fresh=False)
+            statuses.append(response.status)
+            response.close()
+        await one.close()
+    assert statuses == [200, 401]
+    assert server.ways == ["none", "Basic", "none", "Digest", "none"]
+
+
 async def test_a_login_that_digest_does_not_accept_is_a_refusal(netrc, tmp_path):
     """The 401 of the server comes through, after one more request and no endless talk."""
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login mary password wrong\n")

@@ -3,6 +3,7 @@
     downloads.py    download and get, and their twins for asyncio: prepare -> run -> summary, as the verbs do
     stream.py       files as bytes in memory, in order, with ``for`` and ``async for``
     own_thread.py   a job in a thread of its own, which Ctrl-C or a cancellation ends in good order
+    own_session.py  a program's own session of aiohttp, lent to a job
     entry.py        ``Entry``: one file to download, with the keys of a manifest's entry
     sources.py      a manifest, entries or a data frame -> a plan; and the entries of a manifest
     recorded.py     the runs of metrics files, and the settings of a configuration file

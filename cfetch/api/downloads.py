@@ -12,6 +12,7 @@ from typing import TypeVar, overload
 
 from cfetch.api.entry import Entry, from_manifest
 from cfetch.api.keywords import Places, Usual
+from cfetch.api.own_session import lend
 from cfetch.api.own_thread import Stop, await_apart, run_apart
 from cfetch.api.progress import show_progress
 from cfetch.api.sources import Source, prepare_source
@@ -26,6 +27,7 @@ from cfetch.base.events import EntryFinished, Event, Listener, RunNoted, RunStop
 from cfetch.base.records import Summary
 from cfetch.manifest.entries import Frozen
 from cfetch.show.format import plural
+from cfetch.wire.network import OwnSession
 
 T = TypeVar("T")
 
@@ -46,6 +48,7 @@ def download(
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Summary:
     """Download every file of ``source``: whole, verified, without stragglers.
 
@@ -67,6 +70,8 @@ def download(
         settings: all other options, see ``help(cfetch.Settings)``. A keyword counts more.
         on_event: gets each event of the run, in the thread of the download. An error that it raises ends
             the run in good order.
+        session: asks by this session of aiohttp, with its middlewares, cookies and tracing: a function that
+            makes it, or an ``aiohttp.ClientSession`` whose event loop goes on meanwhile.
 
     Returns:
         The summary that ``cfetch download --json`` prints. Files that were in place count as skipped.
@@ -82,7 +87,8 @@ def download(
     usual = Usual(
         to, headers, concurrency, per_host, limit_rate, retries, timeout, proxy, existing, max_failures
     )
-    return run_apart(_make_download(source, usual, settings, progress, on_event))
+    job = _make_download(source, usual, settings, progress, on_event)
+    return run_apart(lend(session, job, waits=True))
 
 
 async def download_async(
@@ -101,12 +107,15 @@ async def download_async(
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Summary:
     """``download`` for asyncio. If the task is cancelled, the run ends in good order first."""
     usual = Usual(
         to, headers, concurrency, per_host, limit_rate, retries, timeout, proxy, existing, max_failures
     )
-    return await await_apart(_make_download(source, usual, settings, progress, on_event))
+    return await await_apart(
+        lend(session, _make_download(source, usual, settings, progress, on_event), waits=False)
+    )
 
 
 @overload
@@ -128,6 +137,7 @@ def get(  # type: ignore[overload-overlap]
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Path: ...
 
 
@@ -150,6 +160,7 @@ def get(
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> list[Path]: ...
 
 
@@ -171,6 +182,7 @@ def get(
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Path | list[Path]:
     """Download one or a few files by their URLs: whole, verified, over several connections.
 
@@ -191,6 +203,7 @@ def get(
         progress: show a bar: on a terminal, in a notebook, or as lines in a log.
         settings: all other options, see ``help(cfetch.Settings)``. A keyword counts more.
         on_event: gets each event of the run, in the thread of the download.
+        session: as for ``download``.
 
     Returns:
         The path of the file; for several URLs the list of their paths. For a prefix or a pattern it is the
@@ -201,7 +214,9 @@ def get(
     usual = Usual(
         to, headers, concurrency, per_host, limit_rate, retries, timeout, proxy, existing, max_failures
     )
-    return run_apart(_make_get(urls, usual, output, sha256, settings, progress, on_event))
+    return run_apart(
+        lend(session, _make_get(urls, usual, output, sha256, settings, progress, on_event), waits=True)
+    )
 
 
 @overload
@@ -223,6 +238,7 @@ async def get_async(  # type: ignore[overload-overlap]
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Path: ...
 
 
@@ -245,6 +261,7 @@ async def get_async(
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> list[Path]: ...
 
 
@@ -266,12 +283,15 @@ async def get_async(
     progress: bool = False,
     settings: Settings | None = None,
     on_event: Listener | None = None,
+    session: OwnSession | None = None,
 ) -> Path | list[Path]:
     """``get`` for asyncio. If the task is cancelled, the run ends in good order first."""
     usual = Usual(
         to, headers, concurrency, per_host, limit_rate, retries, timeout, proxy, existing, max_failures
     )
-    return await await_apart(_make_get(urls, usual, output, sha256, settings, progress, on_event))
+    return await await_apart(
+        lend(session, _make_get(urls, usual, output, sha256, settings, progress, on_event), waits=False)
+    )
 
 
 def read_manifest(manifest: str | os.PathLike[str], settings: Settings | None = None) -> list[Entry]:

@@ -55,6 +55,8 @@ def count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
         why = "files go to one directory"
     elif plan.names_batches:
         why = "the manifest names no batches, which are published as a whole"
+    elif context.network.stays_here:
+        why = "no session of a program's own makes the requests"
     if why is not None:
         asked = settings.processes or 1
         note = f"one process and not {asked}: several share the work only where {why}"

@@ -81,6 +81,11 @@ def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
             "the manifest names batches, which are published as a whole; "
             f"--engine {context.settings.engine} publishes each file by itself: use --engine local"
         )
+    if context.network.stays_here:
+        raise UsageError(
+            f"--engine {context.settings.engine} asks from other processes, which do not have this program's "
+            "session; use engine local"
+        )
     return find_engine(context.settings.engine).make_engine(
         plan.frozen,
         context.volumes.roots[0],

@@ -33,6 +33,7 @@ class Scheme(NamedTuple):
 HTTP, HTTPS, FTP, FTPS, FILE = "http", "https", "ftp", "ftps", "file"
 S3, GS, AZ, HF = "s3", "gs", "az", "hf"
 S3A, ABFS, DBFS, HDFS = ("s3a", "s3n"), ("abfs", "abfss"), "dbfs", "hdfs"  # as platforms of Spark write them
+SOCKS = ("socks4", "socks4a", "socks5", "socks5h")  # proxies; with a letter at the end, they look names up
 SPARK_CONNECT = "sc"  # a session of Spark on a server, which is no source
 
 WEB = (HTTP, HTTPS)

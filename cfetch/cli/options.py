@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cfetch.base.config.layers import Resolved, resolve, show
+from cfetch.base.config.layers import Resolved, find_user_file, resolve, show
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
 
@@ -77,6 +77,7 @@ PANELS = {
         "max_attempts",
         "max_failures",
         "max_file_size",
+        "max_head_size",
         "doubtful",
         "accept_html",
         "accept_unframed",
@@ -91,6 +92,8 @@ PANELS = {
         "proxy",
         "proxy_from_env",
         "netrc",
+        "netrc_redirects",
+        "transport",
         "ca_file",
         "client_cert",
         "client_key",
@@ -124,6 +127,7 @@ _ONE_WAY = {
     "allow_empty",
     "accept_html",
     "accept_unframed",
+    "netrc_redirects",
     "mounted",
     "group",
     "wait",
@@ -173,7 +177,7 @@ def resolve_given(given: dict[str, Any], names: Iterable[str]) -> Resolved:
 
         flags = {**read_pairs(pairs, names), **flags}
     file = config or (Path(os.environ["CFETCH_CONFIG"]) if os.environ.get("CFETCH_CONFIG") else None)
-    return resolve(flags=flags, env=os.environ, file=file)
+    return resolve(flags=flags, env=os.environ, file=file, user_file=find_user_file(os.environ))
 
 
 def _config_document(resolved: Resolved) -> bytes:
@@ -227,7 +231,7 @@ def make_config_parameters() -> list[inspect.Parameter]:
     """The flags --config, --set and --show-config, as parameters of the command."""
     config = typer.Option(
         "--config",
-        help="YAML file with any of these options (or CFETCH_CONFIG).",
+        help="YAML file with any of these options (or CFETCH_CONFIG), over ~/.config/cfetch/config.yaml.",
         metavar="FILE",
         rich_help_panel="Configuration",
         show_default=False,

@@ -122,7 +122,7 @@ class Pool:
             bears=hosts.bears,
         )
         limiter = None
-        if settings.rates.least_bps is not None:
+        if settings.rates.exist:
             from cfetch.wire.rate import make_limiter  # a run without limits has no limiter
 
             limiter = make_limiter(settings.rates, clock)

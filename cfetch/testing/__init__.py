@@ -17,6 +17,7 @@ A test module derives a class from a suite and gives it what the suite asks for,
     formats.py     of a format: ``FormatContract``, by samples that are the format's and that are not
     volume.py      of a destination: ``VolumeContract``, ``KeepingVolumeContract``, ``DiskContract``
     checks.py      what these modules share
+    mocking.py     no suite: ``mock_servers`` answers requests without a server, by aioresponses
 
 Nothing here imports pytest: any runner will do which calls the methods named ``test_…`` of a class. Many are
 coroutines, which pytest-asyncio runs. With ``pytest.register_assert_rewrite("cfetch.testing")`` in

@@ -12,7 +12,9 @@ Read in this order::
     transport.py        the port; the transport of a run, which opens the source of a scheme when it is asked
     source.py           the port for sources that are no HTTP servers; replies of their files
     object_transport.py    objects of stores, by links that are signed for one request
-    http.py             the adapter to HTTP: requests, redirects hop by hop
+    hops.py             redirects hop by hop, with the logins and cookies that each may have
+    http.py             the adapter to HTTP: requests over the pool's connections
+    session.py          the second adapter: aiohttp's own session, for SOCKS, Digest and programs' sessions
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
     reply_parser.py     a reply's limits, status, headers and pieces; ``repeated_lengths.py``: mends heads
@@ -29,7 +31,11 @@ Read in this order::
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
+    netrc_file.py       logins of netrc, read as curl reads them
+    own_tls.py          CAs and a certificate from files of the user
+    no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
+    cookie_jar.py       the cookies that servers set, kept for a run
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
     request_pace.py     ``--rate``: the time of the next request to a host (pure)
     fresh_link.py  refresh.py  command.py    fresh links, one request for all that expire at once; a command

@@ -55,18 +55,19 @@ class Pool:
         self._next_s: dict[str, float] = {}  # by origin, when the next connection would begin by ``APART_S``
         self._sweeping: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._resolver = _Resolver(resolver, network.resolve)
+        self._resolver = Resolver(resolver, network.resolve)
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_timeout_s, sock_connect=connect_timeout_s
         )
         self._connector = _Connector(
             AHEAD_BYTES if network.limit_bps is None else MIN_AHEAD_BYTES,
+            network.max_head_bytes,
             limit=0,
             ssl=True if network.tls is None else network.tls,
             resolver=self._resolver,
             ttl_dns_cache=60,
             happy_eyeballs_delay=HAPPY_EYEBALLS_S,
-            socket_factory=_make_socket_factory(network),
+            socket_factory=make_socket_factory(network),
         )
 
     def take_idle(self, origin: str) -> PooledConnection | None:
@@ -215,16 +216,17 @@ class _Connector(aiohttp.TCPConnector):
     aiohttp itself asks a proxy for a tunnel (CONNECT), so that connection has aiohttp's protocol.
     """
 
-    def __init__(self, ahead_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
+    def __init__(self, ahead_bytes: int, max_head_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
         super().__init__(**options)
         self._factory = self._make_protocol  # type: ignore[assignment]
+        self._max_head_bytes = max_head_bytes
         self._buffers = Buffers(ahead_bytes // 2, ahead_bytes)
 
     def _make_protocol(self) -> PooledConnection | ResponseHandler:
         loop = asyncio.get_running_loop()
         if _ASKS_FOR_TUNNEL.get():
             return ResponseHandler(loop)
-        return PooledConnection(loop, self._buffers)
+        return PooledConnection(loop, self._buffers, self._max_head_bytes)
 
     # aiohttp (3.14) has no public way to choose the protocol of a connection. Tests of tunnels pin this.
 
@@ -240,7 +242,7 @@ class _Connector(aiohttp.TCPConnector):
         return await super()._start_tls_connection(*args, **options)
 
 
-class _Resolver(AbstractResolver):
+class Resolver(AbstractResolver):
     """Turns an answer without addresses into an error, as aiohttp (3.14) would fail an assertion."""
 
     def __init__(self, inner: AbstractResolver, stated: Mapping[tuple[str, int], list[str]]) -> None:
@@ -251,6 +253,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
+        """The addresses of a host: those that the user has stated, or else the resolver's."""
         if self._stated and (own := self._stated.get((host.rstrip(".").lower(), port))):
             return [_make_result(host, port, address) for address in own]
         addresses = await self._inner.resolve(host, port, family)
@@ -259,6 +262,7 @@ class _Resolver(AbstractResolver):
         return addresses
 
     async def close(self) -> None:
+        """Close the resolver."""
         await self._inner.close()
 
 
@@ -270,7 +274,7 @@ def _make_result(host: str, port: int, address: str) -> ResolveResult:
     }  # fmt: skip
 
 
-def _make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
+def make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:
     """Make the function that makes a socket for an address; None: no setting needs such a function."""
     if not network.public_only and network.limit_bps is None and network.addresses is None:
         return None

@@ -42,7 +42,7 @@ class Cookie(msgspec.Struct, frozen=True):
 
     def is_for(self, scheme: str, host: str, path: str) -> bool:
         """Whether a request gets the cookie (RFC 6265, 5.1.3, 5.1.4 and 5.4)."""
-        is_below = not self.is_host_only and host.endswith(f".{self.domain}") and not _is_address(host)
+        is_below = not self.is_host_only and host.endswith(f".{self.domain}") and not is_address(host)
         if not (host == self.domain or is_below) or (self.is_secure and scheme != HTTPS):
             return False
         return path == self.path or path.startswith(f"{self.path.removesuffix('/')}/")
@@ -126,7 +126,8 @@ def _parse_line(line: str) -> Cookie:
     return Cookie(domain, is_host_only, path, is_secure, ends_s, name, SecretText(value))
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Whether a host is an address, which has no subdomains."""
     try:
         ip_address(host)
     except ValueError:

@@ -42,13 +42,6 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         own = {name: value.reveal() for name, value in self.headers if name.lower() not in stated}
         return {**secrets, **own}
 
-    def add_cookies(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
-        """Add the cookies for ``url`` to ``secrets``, unless ``secrets`` have a ``Cookie`` already."""
-        if self.cookies is None or any(name.lower() == "cookie" for name in secrets):
-            return secrets
-        cookie = self.cookies.header_for(url)
-        return secrets if cookie is None else {**secrets, "Cookie": cookie}
-
 
 def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credentials | None:
     """Read the headers, the token and the cookies that the options name; None if they name none.

@@ -17,11 +17,12 @@ from typing import cast
 import aiohttp
 from httptools import HttpParserError
 
+from cfetch.base.config.wire import MAX_HEAD_BYTES
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
 from cfetch.wire.foreign_errors import map_error
-from cfetch.wire.reply_parser import MAX_BARE_BYTES, HeadFault, ReplyParser, make_parser
+from cfetch.wire.reply_parser import WAY_OUT, HeadFault, ReplyParser, make_parser
 
 FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
 UNKNOWN = -1
@@ -49,14 +50,18 @@ class PooledConnection(asyncio.BufferedProtocol):
         "keep",
         "let_go",
         "loop",
+        "max_head_bytes",
         "peer",
         "tls_end",
         "transport",
         "used",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, buffers: Buffers) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, buffers: Buffers, max_head_bytes: int = MAX_HEAD_BYTES
+    ) -> None:
         self.loop = loop
+        self.max_head_bytes = max_head_bytes
         self.buffers = buffers
         self._exchange: Exchange | None = None
         self._closed: asyncio.Future[None] | None = None
@@ -177,7 +182,7 @@ class Exchange(ReplyParser):
     hidden: Sequence[str]  # set by the transport too
 
     def __init__(self, wire: PooledConnection, request: bytes, *, has_body: bool) -> None:
-        super().__init__(has_body=has_body)
+        super().__init__(has_body=has_body, max_head_bytes=wire.max_head_bytes)
         self._wire = wire
         self.body: BodyBuffer | None = None
         self._left_bytes = UNKNOWN  # of the body, past the parser; 0: all is parsed
@@ -289,8 +294,8 @@ class Exchange(ReplyParser):
             if len(first) < len(data):
                 self.parse(data[len(first) :])
                 self._wire.coming_bytes = self._parsed_bytes
-            if not self._is_over and self._bare_bytes > MAX_BARE_BYTES:
-                why = f"the head of the reply is longer than {MAX_BARE_BYTES} bytes, cfetch's limit"
+            if not self._is_over and self._bare_bytes > self._max_bare_bytes:
+                why = f"the head of the reply is longer than {self._max_bare_bytes} bytes, {WAY_OUT}"
                 raise HttpParserError if self.status else HeadFault(why)
         except HttpParserError as error:
             self._distrust(error)

@@ -5,13 +5,14 @@ made after a new DNS lookup: a slow connection from the pool might be used again
 guidelines, "Timeouts and retries for latency-sensitive applications"). When a fresh connection has brought
 its whole reply, it goes into the pool like any other; a connection whose reply was cancelled never does.
 
-URLs are sent as they are written (quoting again breaks signatures), no server's cookies are kept, and
-redirects are followed here, without secrets if they lead to another origin.
+URLs are sent as they are written, as quoting again breaks signatures. ``hops.py`` follows redirects. Where
+only aiohttp's session can do a thing (SOCKS, Digest, a program's own session), ``session.py`` takes over.
 """
 
 import asyncio
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import aiohttp
 import yarl
@@ -20,24 +21,33 @@ from aiohttp.abc import AbstractResolver
 from cfetch.base.errors import Transient
 from cfetch.base.schemes import WEB_PATTERN
 from cfetch.base.secret import SecretUrl
-from cfetch.base.version import __version__
 from cfetch.wire.connections import Pool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
+from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.transport import Connecting, Response, SourceContext
+from cfetch.wire.transport import Connecting, Response, SourceContext, Transport
 
-LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+if TYPE_CHECKING:
+    from cfetch.wire.session import SessionTransport
+
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The server, the request target, and a fragment, which is never sent.
 _URL = re.compile(rf"({WEB_PATTERN}://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.DOTALL)
-OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 
 
-def open_http(context: SourceContext) -> "HttpTransport":
+def open_http(context: SourceContext) -> Transport:
     """The opener of the rows of http and https in ``base/schemes.py``."""
+    if context.network.needs_session:
+        from cfetch.wire.session import SessionTransport  # few runs need it
+
+        return SessionTransport(
+            connect_timeout_s=context.connect_timeout_s,
+            keep_alive=context.keep_alive,
+            idle_s=context.idle_s,
+            network=context.network,
+        )
     return HttpTransport(
         connect_timeout_s=context.connect_timeout_s,
         keep_alive=context.keep_alive,
@@ -46,7 +56,7 @@ def open_http(context: SourceContext) -> "HttpTransport":
     )
 
 
-class HttpTransport:
+class HttpTransport(HopTransport):
     """Requests over connections of aiohttp's pool, or over fresh ones. Make it inside a running loop."""
 
     def __init__(
@@ -63,7 +73,9 @@ class HttpTransport:
         ``keep_alive`` false: for plans with so many hosts that idle connections would use up descriptors.
         ``idle_s``: how long an idle connection is kept.
         """
-        self._network = network
+        super().__init__(network)
+        self._connect_timeout_s = connect_timeout_s
+        self._session: SessionTransport | None = None
         self._pool = Pool(
             network,
             resolver or aiohttp.DefaultResolver(),
@@ -75,57 +87,46 @@ class HttpTransport:
             self._headers = {**self._headers, "User-Agent": network.user_agent}
         self._origins: dict[str, _Origin] = {}
 
-    async def open(
+    async def send(
         self,
         url: SecretUrl,
         headers: Mapping[str, str],
-        secrets: Mapping[str, str],
         *,
         fresh: bool,
-        method: str = "GET",
-        connecting: Connecting | None = None,
+        method: str,
+        connecting: Connecting | None,
     ) -> Response:
-        """Request ``url``, as ``Transport`` says."""
-        own = self._network.credentials
-        if own is not None:
-            secrets = own.add_headers(url, secrets)
-        if self._network.logins:
-            secrets = self._add_login(url, secrets)
-        seen: list[SecretUrl] = []
-        place = url
-        while True:
-            sent = secrets if own is None else own.add_cookies(url, secrets)
-            proxied = False
-            try:
-                origin, target = self._find_origin(url)
-                proxied = origin.is_proxied
-                all_headers = {**headers, **sent} if sent else headers
-                reply = await self._ask(origin, method, target, all_headers, connecting, fresh=fresh)
-            except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
-                raise map_error(error, proxied=proxied) from None
-            if proxied and reply.status == 407:
-                reply.close()
-                raise make_proxy_refusal(reply.status)
-            reply.place, reply.source = place, url
-            reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
-            if reply.status not in REDIRECTS:
-                return reply
-            if "Location" not in reply.headers:
-                from cfetch.wire.reasons import refuse  # only a refusal needs it
-
-                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
-                reply.close()
-                raise refusal
-            from cfetch.wire.targets import next_hop  # many servers redirect nobody
-
-            seen.append(url)
+        """Make one request over a connection of the pool, or a fresh one. Raises SourceError."""
+        if self._session is not None and self._session.uses_digest(url):
+            return await self._session.send(url, headers, fresh=fresh, method=method, connecting=connecting)
+        proxied = False
+        try:
+            origin, target = self._find_origin(url)
+            proxied = origin.is_proxied
+            reply = await self._ask(origin, method, target, headers, connecting, fresh=fresh)
+        except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
+            raise map_error(error, proxied=proxied) from None
+        if proxied and reply.status == 407:
             reply.close()
-            hop = next_hop(url, reply.headers, seen)
-            if secrets and hop.origin() != url.origin():
-                secrets = {}
-            if hop.host() == place.host():
-                place = hop
-            url = hop
+            raise make_proxy_refusal(reply.status)
+        if reply.status == 401 and self._network.logins and asks_for_digest(reply.headers):
+            return await self._send_with_digest(reply, url, headers, fresh=fresh, method=method)
+        return reply
+
+    async def _send_with_digest(
+        self, refusal: Response, url: SecretUrl, headers: Mapping[str, str], *, fresh: bool, method: str
+    ) -> Response:
+        """Ask again by aiohttp's session, which knows Digest, if the login of netrc was refused as Basic."""
+        login = self._network.login_for(url)
+        if login is None or headers.get("Authorization") != login:
+            return refusal
+        refusal.close()
+        if self._session is None:
+            from cfetch.wire.session import SessionTransport  # few servers ask for it
+
+            self._session = SessionTransport(connect_timeout_s=self._connect_timeout_s, network=self._network)
+        self._session.use_digest(url, login)
+        return await self._session.send(url, headers, fresh=fresh, method=method, connecting=None)
 
     async def _ask(
         self,
@@ -185,13 +186,6 @@ class HttpTransport:
             origin = self._origins[server] = _Origin(server, proxy, self._headers)
         return origin, target
 
-    def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
-        """Add the user's login for the host of the entry's own URL, unless the manifest has one."""
-        login = self._network.login_for(url)
-        if login is None or any(name.lower() == "authorization" for name in secrets):
-            return secrets
-        return {**secrets, "Authorization": login}
-
     def keep_at_most(self, most: Mapping[str, int]) -> None:
         """Keep so many connections to hosts, as ``Transport`` says."""
         self._pool.keep_at_most(most)
@@ -199,12 +193,8 @@ class HttpTransport:
     async def close(self) -> None:
         """Close connections and files, as ``Transport`` says."""
         await self._pool.close()
-
-
-def _list_secrets(headers: Mapping[str, str]) -> list[str]:
-    """The values of headers, and the words in them, that no message may show."""
-    words = [word for value in headers.values() for word in (value, *value.split())]
-    return [word for word in words if len(word) >= LEAST_SECRET]
+        if self._session is not None:
+            await self._session.close()
 
 
 class _Origin:

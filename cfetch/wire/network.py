@@ -5,24 +5,42 @@ sees signed links (reference: curl's netrc CVEs 2024-11053, 2025-0167).
 """
 
 import base64
-import errno
-import os
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
+from contextvars import ContextVar
+from importlib.util import find_spec
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from cfetch.base.config.kinds import read_proxy
-from cfetch.base.config.wire import NetworkOptions
-from cfetch.base.errors import ConfigError
+from cfetch.base.config.wire import MAX_HEAD_BYTES, NetworkOptions
+from cfetch.base.errors import ConfigError, UsageError
 from cfetch.base.schemes import HTTP, WEB
-from cfetch.base.secret import SecretText, SecretUrl, printable
+from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.manifest.digests import missing_library
 from cfetch.wire.credentials import Credentials, read_credentials
 
+OwnSession: TypeAlias = Any
+"""A ``aiohttp.ClientSession``, or a function that makes one in the event loop of the run."""
+OWN_SESSION: ContextVar[OwnSession | None] = ContextVar("session", default=None)
+"""The session that a program has given, for all that is asked meanwhile."""
+IMPOSED = ""  # the transport of all runs, whatever the options say: what mocks replies sets it
 BASIC = "Basic "
-NETWORK_ENV = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NETRC")
+NETWORK_ENV = (
+    *(
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+    ),
+    "NETRC",
+)
 """The variables that ``make_network`` may read."""
 
 
@@ -33,6 +51,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
     ``resolve``: addresses by host and port, used in place of the resolver's.
+    ``max_head_bytes``: of a reply.
+    ``logs_in_at_redirects``: hosts to which servers redirect get their logins too.
+    ``needs_session``: only aiohttp's session can do it. ``session``: that of the program.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
 
@@ -46,6 +67,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     addresses: set[str] | None = None
     limit_bps: int | None = None
     resolve: dict[tuple[str, int], list[str]] = {}
+    max_head_bytes: int = MAX_HEAD_BYTES
+    logs_in_at_redirects: bool = False
+    needs_session: bool = False
+    session: OwnSession | None = None
+
+    @property
+    def stays_here(self) -> bool:
+        """Whether only this process can ask: a session, and what mocks replies, are in its memory."""
+        return self.session is not None or IMPOSED != ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -58,10 +88,9 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         proxy = self.proxies.get(parts.scheme.lower())
         if proxy is None or not self.no_proxy:
             return proxy
-        from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # the stubs lack it
+        from cfetch.wire.no_proxy import is_named  # few runs have hosts behind a proxy and others beside it
 
-        bypassed = proxy_bypass_environment(parts.netloc.rpartition("@")[2], {"no": self.no_proxy})
-        return None if bypassed else proxy
+        return None if is_named(url.reveal(), self.no_proxy) else proxy
 
     def login_for(self, url: SecretUrl) -> str | None:
         """The user's ``Authorization`` for the host of ``url``."""
@@ -98,16 +127,24 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
             "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
         )
     proxies, no_proxy = _find_proxies(options, env)
+    is_socks = any(proxy.reveal().lower().startswith("socks") for proxy in proxies.values())
+    if is_socks and find_spec("aiohttp_socks") is None:
+        raise UsageError(missing_library("a SOCKS proxy", "aiohttp-socks", "socks"))
+    session = OWN_SESSION.get()
     return Network(
         proxies=proxies,
         no_proxy=no_proxy,
         logins=_read_logins(env) if options.netrc else {},
         credentials=read_credentials(options, env),
         user_agent=options.user_agent,
-        tls=_make_tls_context(options),
+        tls=_make_tls(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
         resolve=_read_addresses(options.resolve),
+        max_head_bytes=options.max_head_bytes,
+        logs_in_at_redirects=options.netrc_redirects,
+        needs_session=is_socks or session is not None or "session" in (options.transport, IMPOSED),
+        session=session,
     )
 
 
@@ -132,7 +169,8 @@ def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict
     for scheme in WEB:
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
         upper = () if scheme == HTTP and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
-        name = next((name for name in (f"{scheme}_proxy", *upper) if env.get(name)), None)
+        names = (f"{scheme}_proxy", *upper, "all_proxy", "ALL_PROXY")
+        name = next((name for name in names if env.get(name)), None)
         if name is None:
             continue
         text = env[name] if "://" in env[name] else f"{HTTP}://{env[name]}"
@@ -144,92 +182,15 @@ def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict
 
 
 def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
-    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to every host.
+    from cfetch.wire.netrc_file import read_logins  # few runs have one
 
-    A file that others can read is refused, as by ftp(1) (curl does not check this).
-    """
-    import netrc
-
-    from cfetch.base.home import find_home  # netrc is off in a plain run
-
-    home = find_home(env)
-    if home is None and not env.get("NETRC"):
-        raise ConfigError("netrc is on, and this user has no home directory; name the file in NETRC")
-    path = Path(env.get("NETRC") or (home or Path()) / ".netrc")
-    shown = printable(str(path))
-    try:
-        with path.open("rb") as file:
-            open_to_others = os.fstat(file.fileno()).st_mode & 0o077
-    except OSError as error:
-        raise ConfigError(f"netrc is on, but {shown} cannot be read: {error.strerror}") from None
-    if open_to_others:
-        raise ConfigError(f"netrc is on, but others may read or change {shown}; chmod 600 it")
-    try:
-        hosts = netrc.netrc(str(path)).hosts
-    except netrc.NetrcParseError as error:
-        raise ConfigError(f"{shown}:{error.lineno or 0}: this line is not valid in a netrc file") from None
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"netrc is on, but {shown} is not text") from None
-    return {
-        host.lower(): SecretText(BASIC + base64.b64encode(f"{login}:{password}".encode()).decode("ascii"))
-        for host, (login, _, password) in hosts.items()
-        if host != "default"
-    }
+    return read_logins(env)
 
 
-def _make_tls_context(options: NetworkOptions) -> ssl.SSLContext | None:
-    """Make the TLS context for the settings.
-
-    None: the library's own context (system CAs, TLS 1.2) is enough.
-    """
-    if options.client_key is not None and options.client_cert is None:
-        raise ConfigError("client_key is set without client_cert; name the certificate too")
-    if options.ca_file is None and options.client_cert is None:
+def _make_tls(options: NetworkOptions) -> ssl.SSLContext | None:
+    """The TLS context for the settings; None: the library's own (system CAs, TLS 1.2) is enough."""
+    if options.ca_file is None and options.client_cert is None and options.client_key is None:
         return None
-    for name in ("ca_file", "client_cert", "client_key"):
-        path = getattr(options, name)
-        if path is not None:
-            _check_readable(name, path)
-    try:
-        context = ssl.create_default_context(cafile=options.ca_file)
-    except ssl.SSLError:
-        raise ConfigError(
-            f"ca_file is {printable(options.ca_file or '')}, which holds no PEM certificate"
-        ) from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    if options.client_cert is not None:
-        _load_own_certificate(context, options.client_cert, options.client_key)
-    return context
+    from cfetch.wire.own_tls import make_tls_context  # few runs have certificates of their own
 
-
-def _check_readable(name: str, path: str) -> None:
-    try:
-        with Path(path).open("rb") as file:
-            file.read(1)
-    except OSError as error:
-        reason = os.strerror(error.errno or errno.EIO)
-        raise ConfigError(f"{name} is {printable(path)}, which cannot be read: {reason}") from None
-
-
-def _load_own_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
-    asked = False
-
-    def give_no_password() -> str:
-        nonlocal asked
-        asked = True
-        return ""
-
-    holder = f"client_key is {printable(key)}" if key else f"client_cert is {printable(cert)}"
-    try:
-        context.load_cert_chain(cert, key, give_no_password)
-    except ssl.SSLError as error:
-        if asked:
-            raise ConfigError(
-                f"{holder}, whose key is encrypted; cfetch asks for no password: decrypt it with openssl"
-            ) from None
-        if error.reason == "KEY_VALUES_MISMATCH":
-            raise ConfigError(f"{holder}, which is not the key of client_cert {printable(cert)}") from None
-        where = "them" if key else "it"
-        both = f"client_cert is {printable(cert)}" + (f", client_key is {printable(key)}" if key else "")
-        raise ConfigError(f"{both}: no PEM certificate and key can be read from {where}") from None
+    return make_tls_context(options)

@@ -1,4 +1,7 @@
-"""Objects of stores (``s3://``, ``gs://``, ``az://``) over HTTP, by links that are signed for one request."""
+"""Objects of stores (``s3://``, ``gs://``, ``az://``) over HTTP, by links that are signed for one request.
+
+A login that has no key to sign with (``gcloud``, ``az login``) sends its token instead.
+"""
 
 from collections.abc import Mapping
 
@@ -39,9 +42,11 @@ class ObjectTransport:
         connecting: Connecting | None = None,
     ) -> Response:
         """Request an object by a link that is made now, as ``Transport`` says."""
-        link = await self._links.sign(url, "HEAD" if method == "HEAD" else "GET")
-        if "?" not in link.reveal() and scheme_of(url.value) == S3:
+        link, login = await self._links.make_request(url, "HEAD" if method == "HEAD" else "GET")
+        if not login and "?" not in link.reveal() and scheme_of(url.value) == S3:
             headers = {**headers, **WITH_CHECKSUM}
+        if login:
+            secrets = {**secrets, **login}
         reply = await self._http.open(
             link, headers, secrets, fresh=fresh, method=method, connecting=connecting
         )

@@ -5,12 +5,16 @@ amounts, and starts with a full bucket, that is, with a burst of its whole perio
 """
 
 import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cfetch.base.clock import RunClock
 from cfetch.base.config.wire import ALL_HOSTS, RateLimits
 from cfetch.manifest.digests import Bytes
+
+if TYPE_CHECKING:
+    from cfetch.base.config.timetable import Timetable
 
 BURST_S = 0.1  # so much unused time can be used later: enough for late timers, below 5 % of a few seconds
 TURNS_PER_S = 50  # reads a second under a limit: cheap, and smooth in the view
@@ -102,9 +106,20 @@ class Use(NamedTuple):
 class Limiter:
     """Gives turns of reading to all attempts of a run. Both limits apply at once; None is no limit."""
 
-    def __init__(self, clock: RunClock, *, total_bps: int | None, per_host_bps: int | None) -> None:
+    def __init__(
+        self,
+        clock: RunClock,
+        *,
+        total_bps: int | None,
+        per_host_bps: int | None,
+        timetable: "Timetable | None" = None,
+    ) -> None:
+        """``timetable`` has the total rate at each time of day, instead of ``total_bps``."""
         self._clock = clock
-        self._total = None if total_bps is None else Bucket(total_bps)
+        self._timetable = timetable
+        self._looks_s = -math.inf  # when the timetable is looked at next
+        is_total = total_bps is not None or timetable is not None
+        self._total = Bucket(math.inf if total_bps is None else total_bps) if is_total else None
         self._per_host_bps = per_host_bps
         self._hosts: dict[str, Bucket] = {}
         self._is_leased = False
@@ -122,6 +137,7 @@ class Limiter:
 
         async def read_in_turn() -> Bytes:
             now_s = clock.now()
+            self._keep_timetable(now_s)
             size_bytes = slice_bytes(min(bucket.rate_bps for bucket in buckets))
             tickets = [(bucket, bucket.take(size_bytes, now_s)) for bucket in buckets]
             data: Bytes = b""
@@ -129,8 +145,9 @@ class Limiter:
                 wait_s = _longest_wait_s(tickets, now_s)
                 if wait_s:
                     attempt.hold(now_s)
-                    while wait_s > CHANGES_S and self._is_leased:
+                    while wait_s > CHANGES_S and (self._is_leased or self._timetable is not None):
                         await clock.sleep(CHANGES_S)
+                        self._keep_timetable(clock.now())
                         wait_s = _longest_wait_s(tickets, clock.now())
                     await clock.sleep(wait_s)
                     attempt.let_go(clock.now())
@@ -142,6 +159,17 @@ class Limiter:
             return data
 
         return read_in_turn
+
+    def _keep_timetable(self, now_s: float) -> None:
+        """Use the rate of the present time of day. The clock may be set, or stand still with the machine."""
+        if self._timetable is None or now_s < self._looks_s or self._total is None:
+            return
+        today = time.localtime(self._clock.wall())
+        self._looks_s = now_s + 60 - today.tm_sec
+        rate_bps = self._timetable.rate_at(today.tm_hour * 60 + today.tm_min)
+        new_bps = math.inf if rate_bps is None else rate_bps
+        if new_bps != self._total.rate_bps:
+            self._total.change_rate(new_bps, now_s)
 
     def lease(self, rates_bps: Mapping[str, int]) -> None:
         """Use these rates from now on, by host or ``ALL_HOSTS``: parts of the limits, which may change."""
@@ -156,7 +184,9 @@ class Limiter:
         """The use of each limit since the last call, by host or ``ALL_HOSTS``."""
         now_s = self._clock.now()
         seconds, self._measured_s = max(BURST_S, now_s - self._measured_s), now_s
-        buckets = self._hosts if self._total is None else {**self._hosts, ALL_HOSTS: self._total}
+        buckets = self._hosts
+        if self._total is not None and self._timetable is None:  # nobody leases parts of a timetable
+            buckets = {**self._hosts, ALL_HOSTS: self._total}
         return {
             name: Use(bucket.rate_bps, is_short=bucket.is_short, read_bps=bucket.count_read() / seconds)
             for name, bucket in buckets.items()
@@ -182,9 +212,14 @@ def _longest_wait_s(tickets: list[tuple[Bucket, int]], now_s: float) -> float:
 
 def make_limiter(limits: RateLimits, clock: RunClock) -> Limiter | None:
     """Make the limiter of a run; None without limits, so that these cost nothing."""
-    if limits.least_bps is None:
+    if not limits.exist:
         return None
-    return Limiter(clock, total_bps=limits.total_bps, per_host_bps=limits.per_host_bps)
+    timetable = None
+    if limits.by_time is not None:
+        from cfetch.base.config.timetable import MAX_BPS, parse_timetable  # few runs have one
+
+        timetable = parse_timetable(limits.by_time, 1, MAX_BPS)
+    return Limiter(clock, total_bps=limits.total_bps, per_host_bps=limits.per_host_bps, timetable=timetable)
 
 
 def slice_bytes(rate_bps: float) -> int:

@@ -10,11 +10,14 @@ from operator import add
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
 
+from cfetch.base.config.wire import MAX_HEAD_BYTES
+
 MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
 MAX_HEADERS = 128
 # Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
 # The parser keeps no more bytes than that.
-MAX_BARE_BYTES = 128 << 10
+MAX_BARE_BYTES = MAX_HEAD_BYTES
+WAY_OUT = "cfetch's limit; --max-head-size permits a larger head"
 LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
 MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
@@ -36,11 +39,16 @@ def make_parser(callbacks: object) -> HttpResponseParser:
     return parser
 
 
-def _read_fields(fields: list[bytes]) -> CIMultiDict[str]:
+def find_head_limits(max_bytes: int) -> tuple[int, int]:
+    """The most bytes of one header, and the most headers, of heads that may have so many bytes in all."""
+    return max_bytes * MAX_HEADER_BYTES // MAX_BARE_BYTES, max_bytes * MAX_HEADERS // MAX_BARE_BYTES
+
+
+def _read_fields(fields: list[bytes], max_bytes: int) -> CIMultiDict[str]:
     """Decode names and values in turn, all at once. Raises ValueError: one is too long, or has a NUL."""
     names, values = fields[::2], fields[1::2]
-    if max(map(add, map(len, names), map(len, values))) > MAX_HEADER_BYTES:
-        raise HeadFault(f"a header of the reply is longer than {MAX_HEADER_BYTES} bytes, cfetch's limit")
+    if max(map(add, map(len, names), map(len, values))) > max_bytes:
+        raise HeadFault(f"a header of the reply is longer than {max_bytes} bytes, {WAY_OUT}")
     texts = b"\0".join(map(bytes.rstrip, fields)).decode("utf-8", "surrogateescape").split("\0")
     if len(texts) > len(fields):
         raise ValueError
@@ -111,6 +119,9 @@ class ReplyParser:
         "_head_fault",
         "_is_over",
         "_keeps",
+        "_max_bare_bytes",
+        "_max_header_bytes",
+        "_max_headers",
         "_parsed_bytes",
         "_parser",
         "_pieces",
@@ -118,7 +129,9 @@ class ReplyParser:
         "status",
     )
 
-    def __init__(self, *, has_body: bool) -> None:
+    def __init__(self, *, has_body: bool, max_head_bytes: int = MAX_BARE_BYTES) -> None:
+        self._max_bare_bytes = max_head_bytes
+        self._max_header_bytes, self._max_headers = find_head_limits(max_head_bytes)
         self._has_body = has_body
         self._parser: HttpResponseParser | None = make_parser(self)
         self._pieces = Pieces()
@@ -180,11 +193,11 @@ class ReplyParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers count for the limit, but are not used."""
         fields = self._fields
-        if len(fields) == 2 * MAX_HEADERS:
+        if len(fields) == 2 * self._max_headers:
             self._head_fault = (
                 None
                 if self.status
-                else HeadFault(f"the reply has more than {MAX_HEADERS} headers, cfetch's limit")
+                else HeadFault(f"the reply has more than {self._max_headers} headers, {WAY_OUT}")
             )
             raise ValueError
         fields += name, value
@@ -202,7 +215,7 @@ class ReplyParser:
         self._keeps = self._parser.should_keep_alive()
         if self._fields:
             try:
-                self.headers = _read_fields(self._fields)
+                self.headers = _read_fields(self._fields, self._max_header_bytes)
             except HeadFault as fault:
                 self._head_fault = fault
                 raise

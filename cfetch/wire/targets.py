@@ -30,8 +30,11 @@ _PROTOCOLS = IPv4Network("192.0.0.0/24")
 _DOCUMENTATION = IPv6Network("3fff::/20")
 
 
-def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
+def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl], first: int = 0) -> SecretUrl:
     """Find the next URL. ``seen`` are the URLs that have been requested, ``url`` last.
+
+    It is a circle if one of them is asked for again, the ``first`` ones left out: since then a server has set
+    a cookie, and many portals lead back to the file when they have seen the login.
 
     Raises:
         Refused: no or several targets, a loop, too many hops, no http(s) URL, or a step from https to http.
@@ -51,7 +54,7 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
         raise Refused("the server redirects to something that is not a plain http(s) URL")
     if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS:
         raise Refused("the server redirects from https to http")
-    if target in seen:
+    if target in seen[first:]:
         raise Refused("the server redirects in a circle")
     if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
         raise Refused(f"the server redirects more than {MAX_HOPS} times")

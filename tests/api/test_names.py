@@ -12,7 +12,8 @@ import cfetch
 
 USUAL = (
     "headers=None, concurrency=None, per_host=None, limit_rate=None, retries=None, timeout=None, proxy=None, "
-    "existing=None, max_failures=None, progress=False, settings=None, on_event=None"
+    "existing=None, max_failures=None, progress=False, settings=None, on_event=None, "
+    "session=None"
 )
 SIGNATURES = {
     "download": f"source, *, to=None, {USUAL}",

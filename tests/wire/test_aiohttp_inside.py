@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 import yarl
 
+from cfetch.base.config.wire import MAX_HEAD_BYTES
 from cfetch.wire.connections import _Connector
 
 _SERVER = "aiohttp.web.RequestHandler"
@@ -53,7 +54,7 @@ async def test_the_attributes_are_as_they_were():
     assert request.headers["X-A"] == "b", f"{said}ClientRequest.headers, see wire/http.py"
     source = inspect.getsource(aiohttp.web.RequestHandler)
     assert "self._messages" in source, f"{said}RequestHandler._messages, see wire/serving.py"
-    own = _Connector(1 << 16)
+    own = _Connector(1 << 16, MAX_HEAD_BYTES)
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]

@@ -1,7 +1,10 @@
-"""The transport's contract, kept by the adapter to aiohttp, the simulator's and the tests' scripted one."""
+"""The transport's contract, kept by both adapters to aiohttp, the simulator's and the tests' scripted one."""
 
 import asyncio
+import threading
+from typing import Any
 
+import aiohttp
 import pytest
 
 from cfetch.base.clock import RunClock, VirtualClock, run_virtual
@@ -11,6 +14,8 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.testing.transport import BROKEN, REFUSED, SIZE_BYTES, WHOLE, TransportContract
 from cfetch.wire.http import HttpTransport
+from cfetch.wire.network import Network as Reach
+from cfetch.wire.session import SessionTransport
 from tests.engine.fake import FakeTransport, Reply
 
 BODY = bytes(range(1, 251)) * (SIZE_BYTES // 250)
@@ -25,6 +30,7 @@ class HttpWorld:
     """A real server on loopback."""
 
     body = BODY
+    make: Any = HttpTransport
 
     def url(self, file):
         return f"{self._base}{file}"
@@ -34,13 +40,46 @@ class HttpWorld:
             files = dict.fromkeys((WHOLE, BROKEN, REFUSED), BODY)
             async with Origin(files, FAULTS) as origin:
                 self._base = origin.url
-                transport = HttpTransport(connect_timeout_s=5.0)
+                transport = self.make(connect_timeout_s=5.0)
                 try:
                     return await scene(transport)
                 finally:
                     await transport.close()
 
         return asyncio.run(main())
+
+
+class SessionWorld(HttpWorld):
+    """The same, asked by a session of aiohttp."""
+
+    make = SessionTransport
+
+
+class OwnSessionWorld(HttpWorld):
+    """The same, asked by a program's own session, whose loop runs in another thread."""
+
+    def make(self, **how):
+        return SessionTransport(**how, network=Reach(session=self._session))
+
+    def play(self, scene):
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+
+        def ask(coroutine):
+            return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+        async def begin():
+            return aiohttp.ClientSession()
+
+        self._session = ask(begin())
+        try:
+            return super().play(scene)
+        finally:
+            ask(self._session.close())
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
 
 class SimWorld:
@@ -94,6 +133,18 @@ class TestHttpTransport(TransportContract):
     @pytest.fixture
     def world(self):
         return HttpWorld()
+
+
+class TestSessionTransport(TransportContract):
+    @pytest.fixture
+    def world(self):
+        return SessionWorld()
+
+
+class TestOwnSession(TransportContract):
+    @pytest.fixture
+    def world(self):
+        return OwnSessionWorld()
 
 
 class TestSimTransport(TransportContract):

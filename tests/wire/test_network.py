@@ -59,11 +59,41 @@ def test_c63_the_environment_where_it_is_asked_for(url, proxy):
     assert proxy_of(url, ENV, proxy_from_env=True) == proxy
 
 
+@pytest.mark.parametrize(
+    ("entry", "url", "is_direct"),
+    [
+        ("10.0.0.0/8", "http://10.1.2.3/", True),
+        ("10.0.0.0/8", "http://11.0.0.1/", False),
+        ("10.0.0.0/8", "http://[::ffff:10.1.2.3]/", True),
+        ("10.0.0.0/8", "http://10.test/", False),
+        ("fd00::/8", "http://[fd12::1]:8080/", True),
+        ("[::1]", "http://[::1]:8080/", True),
+        ("::1", "http://[::1]/", True),
+        ("[::1]:81", "http://[::1]:82/", False),
+        ("[::1]:81", "http://[::1]:81/", True),
+        ("a.test.", "http://a.test/", True),
+        ("a.test", "http://b.a.test./", True),
+        ("*.a.test", "http://b.a.test/", True),
+        (".a.test", "http://ba.test/", False),
+        ("a.test:80", "http://a.test/", True),
+        ("x a.test", "http://a.test/", True),
+        ("1.2.3.4/99", "http://1.2.3.4/", False),
+    ],
+)
+def test_no_proxy_names_networks_addresses_of_ipv6_and_names_with_a_final_dot(entry, url, is_direct):
+    """An entry of NO_PROXY may be a network, an address of IPv6, or a name that ends in a dot."""
+    env = {"http_proxy": "http://h.test:1", "no_proxy": f"other.test,{entry}"}
+    assert (proxy_of(url, env, proxy_from_env=True) is None) == is_direct
+
+
 def test_c63_no_proxy_star_and_lower_case():
     """``*`` means no proxy at all; the lower-case name wins over the other, as for curl."""
     assert proxy_of("http://a.test/", ENV | {"no_proxy": "*"}, proxy_from_env=True) is None
     both = {"http_proxy": "http://low.test:1", "HTTP_PROXY": "http://up.test:1"}
     assert proxy_of("http://a.test/", both, proxy_from_env=True) == "http://low.test:1"
+    every = {"ALL_PROXY": "socks5h://all.test:1", "https_proxy": "http://s.test:2"}
+    assert proxy_of("http://a.test/", every, proxy_from_env=True) == "socks5h://all.test:1"
+    assert proxy_of("https://a.test/", every, proxy_from_env=True) == "http://s.test:2"
     cgi = {"HTTP_PROXY": "http://attacker.test", "REQUEST_METHOD": "GET"}
     assert proxy_of("http://a.test/", cgi, proxy_from_env=True) is None
 
@@ -76,7 +106,7 @@ def test_c63_the_flag_is_for_all_requests():
 
 @pytest.mark.parametrize(
     "text",
-    ["proxy.test:3128", "socks5://h", "http:///", "http://h:99999", "http://h:0", "http://h/path", "http://h?x",
+    ["proxy.test:3128", "socks9://h", "http:///", "http://h:99999", "http://h:0", "http://h/path", "http://h?x",
      "http://h test", "http://h\x1b[31m", "", "http://[::1"],
 )  # fmt: skip
 def test_c63_what_is_no_proxy_is_refused_without_quoting_it(text):
@@ -89,7 +119,7 @@ def test_c63_what_is_no_proxy_is_refused_without_quoting_it(text):
         with pytest.raises(
             ConfigError, match="environment variable http_proxy, which proxy_from_env"
         ) as caught:
-            make_network(NetworkOptions(proxy_from_env=True), {"http_proxy": f"socks5://{CANARY}@h"})
+            make_network(NetworkOptions(proxy_from_env=True), {"http_proxy": f"socks9://{CANARY}@h"})
         assert CANARY not in str(caught.value)
 
 
@@ -162,6 +192,27 @@ def test_netrc_names_hosts_and_its_default_is_nobodys(tmp_path):
     ):
         assert login_of(network, other) is None
     assert CANARY not in repr(network)
+
+
+@pytest.mark.parametrize(
+    ("text", "login"),
+    [
+        ("# a comment\nmachine a.test # another\nlogin me\n  password p", "me:p"),
+        ("machine a.test login me password #p", "me:#p"),
+        ("machine a.test login me password p#q", "me:p#q"),
+        ('machine a.test login "a b" password "q\\"\\\\\\t#"', 'a b:q"\\\t#'),
+        ("machine a.test login DOM\\me password p\\n", "DOM\\me:p\\n"),
+        ("machine a.test port 8080 login me account x password p", "me:p"),
+        ("macdef init\nmachine a.test login no password no\n\nmachine a.test login me password p", "me:p"),
+        ("machine a.test login me password p\nmachine a.test login you password q", "me:p"),
+        ("machine a.test. login me password p\r\n", "me:p"),
+        ("machine a.test login me password login", "me:login"),
+    ],
+)
+def test_netrc_is_read_as_curl_reads_it(tmp_path, text, login):
+    """Comments, quotes with escapes, words of other programs and macros are understood."""
+    network = make_network(NetworkOptions(netrc=True), netrc_file(tmp_path, text))
+    assert login_of(network, "https://a.test/") == login
 
 
 def test_netrc_at_home(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import time
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -322,3 +324,41 @@ def test_a_server_that_falls_silent_is_still_noticed_under_a_limit(tmp_path):
     outcome = drive(tmp_path, scripts, limit_rate=MIB, stall_timeout=2.0, segments=1)
     assert [a.outcome for a in outcome.records["a"].attempts] == ["stalled", "done"]
     assert outcome.statuses == ["done"]
+
+
+def test_a_timetable_limits_at_its_times_only():
+    """Outside of its spans as much is read as there is; readers that wait learn of a change at once."""
+    start = time.localtime(1_800_000_000)  # where the virtual clock begins
+    minute = start.tm_hour * 60 + start.tm_min
+    spans = [f"{m // 60:02}:{m % 60:02}" for m in ((minute + 1) % 1440, (minute + 3) % 1440)]
+    limits = RateLimits(by_time=f"{spans[0]}-{spans[1]}=100K")
+    read = Counter[int]()
+
+    async def main():
+        clock = RunClock(VirtualClock())
+        limiter = make_limiter(limits, clock)
+        assert limiter is not None
+
+        async def bring(most):
+            await clock.sleep(0.02)
+            read[int((clock.now() + start.tm_sec) // 60)] += most
+            return bytes(most)
+
+        turn = limiter.reader(bring, "h", Unheld())
+        while clock.now() + start.tm_sec < 240:
+            await turn()
+        assert limiter.measure() == {}
+
+    run_virtual(main())
+    for limited in (1, 2):
+        assert read[limited] == pytest.approx(60 * 100 * KIB, rel=0.06)
+    for free in (0, 3):
+        assert read[free] > 10 * read[1] or start.tm_sec > 50
+
+
+class Unheld:
+    def hold(self, now_s):
+        """Nobody looks at it."""
+
+    def let_go(self, now_s):
+        """Nobody looks at it."""

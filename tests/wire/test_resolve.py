@@ -4,7 +4,10 @@ import pytest
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Refused
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
+from cfetch.wire.network import make_network
+from cfetch.wire.transport import RunTransport
 from tests.wire.raw_server import RawServer, reply
 from tests.wire.wire import Names, ask
 
@@ -39,6 +42,27 @@ async def test_a_head_beyond_a_limit_is_refused_for_good(fields, words):
     async with RawServer(reply(b"xyz", *fields)) as server:
         with pytest.raises(Refused, match=words):
             await ask(server.url)
+
+
+@pytest.mark.parametrize("fields", [["X: " + "y" * 17_000], ["X: y"] * 129])
+@pytest.mark.parametrize("transport", ["lean", "session"])
+async def test_a_larger_head_is_taken_where_the_user_permits_it(transport, fields):
+    """The refusal names the option, in both transports."""
+    async with RawServer(reply(b"xyz", *fields)) as server:
+        with pytest.raises(Refused, match="--max-head-size permits a larger head"):
+            await answer(server.url, transport=transport)
+        assert len(server.heads) == 1
+        larger = {"transport": transport, "max_head_size": 1 << 20}
+        assert await answer(server.url, **larger) == (200, b"xyz")
+
+
+async def answer(url, **settings):
+    transport = RunTransport(connect_timeout_s=5.0, network=make_network(Settings(**settings).network, {}))
+    try:
+        response = await transport.open(SecretUrl(url), {}, {}, fresh=False)
+        return response.status, bytes(await response.read())
+    finally:
+        await transport.close()
 
 
 @pytest.mark.parametrize(("base", "text", "url"), [

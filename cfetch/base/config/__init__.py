@@ -1,10 +1,11 @@
-"""Options: one table of all options, five layers of values, and the reasons for each default.
+"""Options: one table of all options, six layers of values, and the reasons for each default.
 
     option_table.py every option: type, default, range, help and why
     settings.py     ``Settings``, the checked values; the values that other rooms get of them
     kinds.py        the kinds of values: how the text is read, the range, how the value is shown
     units.py        sizes, rates and durations as people write them; ``addresses.py``: those of hosts
-    layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
+    timetable.py    rates by the time of day
+    layers.py       default < ``--preset`` < user's file < ``--config`` file < ``CFETCH_…`` < flag
     python_words.py     flags in help and errors as keywords of Python
     python_values.py    values of options in Python's forms; settings_words.py: their types
     settings_page.py    writes docs/settings.md
@@ -18,7 +19,7 @@
 The flags of the command line (``cli/options.py``), keys of files, variables, ``--show-config`` and the run
 header of the metrics are all made from the table::
 
-    for layer in (preset, file, environment, flags):
+    for layer in (preset, user_file, file, environment, flags):
         for key, text in layer:
             values[key] = KINDS[key].parse(text)        a fault is noted, and reading goes on
     all faults at once, or Settings(**values)

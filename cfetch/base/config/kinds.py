@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cfetch.base.config.units import duration_text, parse_duration, parse_rate, parse_size, size_text
-from cfetch.base.schemes import OBJECT_STORES, WEB, WEB_PATTERN, scheme_of
+from cfetch.base.schemes import OBJECT_STORES, SOCKS, WEB, WEB_PATTERN, scheme_of
 
 CHOICES_WIDTH = 16  # a terminal of 80 columns would break longer choices within a word
 _OBJECT_STORE = rf"({'|'.join(OBJECT_STORES)})://[^/@?#\s]+(/[^?#]*)?"  # no part of it could hold a password
@@ -37,6 +37,7 @@ class Kind:
     find_more: Callable[[], tuple[str, ...]] | None = None  # words beside ``choices`` that are allowed too
     is_flag: bool = False
     item: Callable[[str], None] | None = None  # the value is a tuple; raises ValueError for a wrong element
+    check_text: Callable[[str], None] | None = None  # a number that may be a text too; raises ValueError
     takes_text: bool = False  # a list of one value may be the value itself
     secret: bool = False
 
@@ -94,6 +95,9 @@ class Kind:
                 raise ValueError(f"must be one of {', '.join((*self.choices, *more))}")
         if self.is_flag and not isinstance(value, bool):
             raise ValueError("must be True or False")
+        if self.check_text is not None and isinstance(value, str) and "=" in value:
+            self.check_text(value)
+            return
         if self.low is None or value is None:
             return
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -219,9 +223,27 @@ def duration(low: float, high: float, help_: str, why: str = "", *, above: bool 
     )
 
 
-def byte_rate(low: int, high: int, help_: str, why: str = "") -> Kind:
-    """Bytes per second, written like 500K or 10M."""
-    return Kind(metavar="RATE", read=parse_rate, show=size_text, low=low, high=high, help=help_, why=why)
+def byte_rate(low: int, high: int, help_: str, why: str = "", *, has_timetable: bool = False) -> Kind:
+    """Bytes per second, written like 500K or 10M; also by the time of day, which stays a text."""
+
+    def read(raw: str) -> int | str:
+        return raw.strip() if has_timetable and "=" in raw else parse_rate(raw)
+
+    def check(raw: str) -> None:
+        from cfetch.base.config.timetable import parse_timetable  # few runs have one
+
+        parse_timetable(raw, low, high)
+
+    return Kind(
+        metavar="RATE",
+        read=read,
+        show=lambda value: value if isinstance(value, str) else size_text(value),
+        low=low,
+        high=high,
+        check_text=check if has_timetable else None,
+        help=help_,
+        why=why,
+    )
 
 
 def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:
@@ -423,7 +445,7 @@ def _read_origin(raw: str) -> str:
 
 
 def proxy_url(help_: str, why: str = "") -> Kind:
-    """The URL of an HTTP proxy, which may hold a user and a password."""
+    """The URL of a proxy (HTTP or SOCKS), which may hold a user and a password."""
     return Kind(metavar="URL", read=read_proxy, show=str, help=help_, why=why, secret=True)
 
 
@@ -436,8 +458,8 @@ def read_proxy(raw: str) -> str:
     except ValueError:
         parts, port_is_fine = urlsplit(""), False
     plain = stripped.isascii() and stripped.isprintable() and " " not in stripped
-    if not plain or not port_is_fine or parts.scheme not in WEB or not parts.hostname:
-        raise ValueError("must be a URL like http://proxy.example.org:3128; SOCKS proxies are not supported")
+    if not plain or not port_is_fine or parts.scheme not in (*WEB, *SOCKS) or not parts.hostname:
+        raise ValueError("must be a URL like http://proxy.example.org:3128 or socks5h://localhost:1080")
     if parts.path not in ("", "/") or parts.query or parts.fragment:
         raise ValueError("must be a proxy's URL, without path, query or fragment")
     return stripped

@@ -1,10 +1,11 @@
-"""Five layers of option values: default < preset < file < environment < flag. Each value's origin is kept.
+"""Six layers of option values: default < preset < user's file < file < environment < flag; and their origins.
 
 File and environment may also hold the six property names of the Databricks drivers (``straggler.py``).
 """
 
 import difflib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +21,8 @@ from cfetch.base.secret import printable
 ENV_PREFIX = "CFETCH_"
 _BY_PROPERTY = f", {PROPERTY_PREFIX}*"  # suffix of the origin if a value has its name of the drivers
 _FOLDERS = (Path(__file__).parent / "presets", Path(__file__).parents[3] / "configs")  # installed, checkout
-_ENV_OF_THE_COMMAND_LINE = {"CFETCH_CONFIG"}
+USER_FILE = "CFETCH_USER_CONFIG"  # a variable: the user's own file; empty: none
+_ENV_OF_THE_COMMAND_LINE = {"CFETCH_CONFIG", USER_FILE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,15 @@ class Resolved:
 
 
 def resolve(
-    *, flags: Mapping[str, str | list[str]], env: Mapping[str, str], file: Path | None = None
+    *,
+    flags: Mapping[str, str | list[str]],
+    env: Mapping[str, str],
+    file: Path | None = None,
+    user_file: Path | None = None,
 ) -> Resolved:
     """Lay the layers over each other. ``flags`` and ``env`` hold text; a missing key means not given.
+
+    ``user_file`` (``find_user_file``) lies below ``file``: a tuned file keeps the user's proxy and login.
 
     A list comes from a repeated flag, from a list or a single value in the file, or from an environment
     variable with commas. It replaces the list of the layer below.
@@ -49,7 +57,7 @@ def resolve(
     values: dict[str, Any] = {}
     origins = {field.name: "default" for field in fields(Settings)}
     problems: list[str] = []
-    layers = _layers(flags, env, file, problems)
+    layers = _layers(flags, env, [path for path in (user_file, file) if path is not None], problems)
     for layer in [*_find_preset(layers), *layers]:
         _lay_over(layer, values, origins, problems)
     if problems:
@@ -175,15 +183,9 @@ def _name_value(name: str, raw: object) -> str:
 
 
 def _layers(
-    flags: Mapping[str, str | list[str]], env: Mapping[str, str], file: Path | None, problems: list[str]
+    flags: Mapping[str, str | list[str]], env: Mapping[str, str], files: Sequence[Path], problems: list[str]
 ) -> list[_Layer]:
-    layers: list[_Layer] = []
-    if file is not None:
-        from cfetch.base.config.document import load  # a run without a file does not wait for yaml
-
-        given = load(file)
-        alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
-        layers.append(_Layer(lambda _: str(file), given | alone))
+    layers = [_read_file(file) for file in files]
     of_drivers = dict(find_properties(env).values())
     variables = dict(of_drivers)
     for variable, raw in env.items():
@@ -196,6 +198,23 @@ def _layers(
     layers.append(_Layer(lambda key: key if key in of_drivers else f"{ENV_PREFIX}{key.upper()}", variables))
     layers.append(_Layer(lambda key: "--" + key.replace("_", "-"), flags))
     return layers
+
+
+def _read_file(file: Path) -> _Layer:
+    from cfetch.base.config.document import load  # a run without a file does not wait for yaml
+
+    given = load(file)
+    alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
+    return _Layer(lambda _: str(file), given | alone)
+
+
+def find_user_file(env: Mapping[str, str]) -> Path | None:
+    """The user's own file: ``~/.config/cfetch/config.yaml`` if it exists, or what a variable names."""
+    if USER_FILE in env:
+        return Path(env[USER_FILE]) if env[USER_FILE] else None
+    home = env.get("XDG_CONFIG_HOME") or f"{env.get('HOME', '')}/.config"
+    file = Path(home, "cfetch", "config.yaml")
+    return file if file.is_absolute() and os.path.lexists(file) else None
 
 
 def _is_list(name: str) -> bool:

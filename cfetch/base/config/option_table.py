@@ -33,6 +33,7 @@ from cfetch.base.config.kinds import (
     text,
 )
 from cfetch.base.config.reading import BAD_ROWS, CLASH, NAMES
+from cfetch.base.config.wire import MAX_HEAD_BYTES
 
 # Only `policy: cloudfetch` reads these. A user who gives one and names no policy gets that policy; the run
 # says so at its start, as a single option then changes how every straggler is recognised.
@@ -194,8 +195,14 @@ class OptionTable:
         ),
     ] = None
     limit_rate: Annotated[
-        int | None,
-        byte_rate(1 << 10, 1 << 40, "Bytes per second in all, like 10M (default: no limit)."),
+        int | str | None,
+        byte_rate(
+            1 << 10,
+            1 << 40,
+            "Bytes per second in all, like 10M, or by the time of day, like '08:00-18:00=2M else=20M' "
+            "(default: no limit).",
+            has_timetable=True,
+        ),
     ] = None
     limit_rate_per_host: Annotated[
         int | None,
@@ -414,16 +421,38 @@ class OptionTable:
     # The network, and what servers are told.
     proxy: Annotated[
         str | None,
-        proxy_url("HTTP proxy for all requests; put one with a password into CFETCH_PROXY or a file."),
+        proxy_url(
+            "Proxy for all requests, of HTTP or SOCKS (socks5h://HOST); put one with a password into "
+            "CFETCH_PROXY or a file."
+        ),
     ] = None
     proxy_from_env: Annotated[
         bool,
-        flag("Use HTTP_PROXY, HTTPS_PROXY and NO_PROXY.", "else they are ignored: a proxy sees the URLs"),
+        flag(
+            "Use HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.",
+            "else they are ignored: a proxy sees the URLs",
+        ),
     ] = False
     netrc: Annotated[
         bool,
         flag("Take logins from the file that NETRC names, or ~/.netrc.", "no login that nobody asked for"),
     ] = False
+    netrc_redirects: Annotated[
+        bool,
+        flag(
+            "With --netrc: log in at hosts to which servers redirect, too, as curl -n -L does (Earthdata).",
+            "else a server chooses who gets a login",
+        ),
+    ] = False
+    transport: Annotated[
+        str,
+        choice(
+            ("lean", "session"),
+            "Who speaks HTTP: cfetch's lean exchange, or aiohttp's client session, which is chosen by itself "
+            "where only it can do a thing (SOCKS, Digest).",
+            "the session takes three times the processor time for a small file",
+        ),
+    ] = "lean"
     header: Annotated[
         tuple[str, ...] | None,
         headers(
@@ -479,6 +508,16 @@ class OptionTable:
             "too many (default: no limit).",
         ),
     ] = None
+    max_head_size: Annotated[
+        int,
+        byte_size(
+            16 << 10,
+            64 << 20,
+            "Refuse a reply whose headers are larger in all; one header may have an eighth of it, and there "
+            "may be one for each KiB.",
+            "16K for one header is what other programs permit at most; a server could fill the memory",
+        ),
+    ] = MAX_HEAD_BYTES
     doubtful: Annotated[
         str,
         choice(

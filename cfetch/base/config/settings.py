@@ -115,7 +115,9 @@ class Settings(OptionTable):
     @property
     def rates(self) -> RateLimits:
         """How fast the wire may read."""
-        return RateLimits(total_bps=self.limit_rate, per_host_bps=self.limit_rate_per_host)
+        by_time = self.limit_rate if isinstance(self.limit_rate, str) else None
+        total_bps = None if isinstance(self.limit_rate, str) else self.limit_rate
+        return RateLimits(total_bps=total_bps, per_host_bps=self.limit_rate_per_host, by_time=by_time)
 
     @property
     def reading(self) -> ReadingOptions:
@@ -159,6 +161,8 @@ class Settings(OptionTable):
             proxy=self.proxy,
             proxy_from_env=self.proxy_from_env,
             netrc=self.netrc,
+            netrc_redirects=self.netrc_redirects,
+            transport=self.transport,
             ca_file=self.ca_file,
             client_cert=self.client_cert,
             client_key=self.client_key,
@@ -169,6 +173,7 @@ class Settings(OptionTable):
             user_agent=self.user_agent,
             cookies=self.cookies,
             resolve=self.resolve or (),
+            max_head_bytes=self.max_head_size,
             rates=self.rates,
         )
 

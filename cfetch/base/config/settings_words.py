@@ -74,6 +74,9 @@ class SettingsWords(TypedDict, total=False):
     proxy: str | None
     proxy_from_env: bool
     netrc: bool
+    netrc_redirects: bool
+    transport: str
+    max_head_size: int | str
     header: Values | Mapping[str, str] | None
     header_host: Values | None
     bearer_env: str | None

@@ -5,18 +5,28 @@
 
 import msgspec
 
+MAX_HEAD_BYTES = 128 << 10  # of a reply, in all; one header may have an eighth of it
 ALL_HOSTS = ""  # the name of the limit for all hosts together, where limits have names
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes per second that may be read: by all downloads together, and from each host. None: no limit."""
+    """Bytes per second that may be read: by all downloads together, and from each host. None: no limit.
+
+    ``by_time``: the former by the time of day, as ``timetable.py`` reads it.
+    """
 
     total_bps: int | None = None
     per_host_bps: int | None = None
+    by_time: str | None = None
+
+    @property
+    def exist(self) -> bool:
+        """Whether there is a limit at any time."""
+        return self.least_bps is not None or self.by_time is not None
 
     @property
     def least_bps(self) -> int | None:
-        """The tighter of the two limits."""
+        """The tighter of the two limits that are in force at all times."""
         return min(
             (limit for limit in (self.total_bps, self.per_host_bps) if limit is not None), default=None
         )
@@ -53,6 +63,8 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     proxy_from_env: bool = False
     netrc: bool = False
+    netrc_redirects: bool = False
+    transport: str = "lean"
     ca_file: str | None = None
     client_cert: str | None = None
     client_key: str | None = None
@@ -63,6 +75,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str | None = None
     cookies: str | None = None
     resolve: tuple[str, ...] = ()
+    max_head_bytes: int = MAX_HEAD_BYTES
     rates: RateLimits = NO_LIMITS
 
     def __repr__(self) -> str:

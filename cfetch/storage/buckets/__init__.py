@@ -2,6 +2,7 @@
 
     object_store.py                      connections and logins of a store; what an error of it means
     stores.py                            what each kind of store has of its own: variables, login
+    logins.py                            logins that the tools of AWS, Google and Microsoft keep
     object_source.py  object_listing.py  objects as a source; listings with a spare request
     object_pieces.py  object_part.py     an upload in pieces; one entry's bytes on their way into an object
     object_volume.py                     adapts a bucket to the port ``Volume``

@@ -13,11 +13,12 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from cfetch.base.errors import LocalFault, Refused, SourceError, Transient, UsageError
-from cfetch.base.schemes import AZ, GS, HTTPS, S3, scheme_of
+from cfetch.base.schemes import AZ, GS, S3, scheme_of
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.object_urls import Listing, find_key_fault, split_object_url
-from cfetch.storage.buckets.object_store import NO_LOGIN, find_status, open_store
-from cfetch.storage.buckets.stores import STORES
+from cfetch.manifest.object_urls import Listing, ObjectUrl, find_key_fault, split_object_url
+from cfetch.storage.buckets.logins import Login, find_login, find_own_refusal
+from cfetch.storage.buckets.object_store import NO_LOGIN, find_status, make_store, open_store
+from cfetch.storage.buckets.stores import STORES, find_address
 
 VALID_S = 3600.0  # for a reply that is slow to begin; the request follows at once
 LIST_TIMEOUT_S = 60.0  # for one page of a listing
@@ -34,6 +35,26 @@ class ObjectLinks:
 
     def __init__(self) -> None:
         self._stores: dict[str, Any] = {}
+        self._logins: dict[str, Login | None] = {}
+        self._faults: dict[str, SourceError] = {}
+        self._opening = asyncio.Lock()
+
+    async def make_request(
+        self, url: SecretUrl, method: Literal["GET", "HEAD"]
+    ) -> tuple[SecretUrl, Mapping[str, str]]:
+        """Make the link for one request, and the secret headers that go with it. Raises as ``sign``."""
+        parts = _split(url)
+        await self._open(parts.store)
+        login = self._logins[parts.store]
+        if login is None or not login.is_token:
+            return await self.sign(url, method), {}
+        try:
+            token = (await asyncio.to_thread(login.provider))["token"]
+            address = f"{find_address(parts.store, os.environ)}/{quote(parts.key, safe='/~')}"
+        except UsageError as error:
+            raise explain_fault(parts.store, error, "take a request") from None
+        kind = STORES[scheme_of(parts.store)]
+        return SecretUrl(address), {"Authorization": f"Bearer {token}", **kind.token_headers}
 
     async def sign(self, url: SecretUrl, method: Literal["GET", "HEAD"]) -> SecretUrl:
         """Make the link for one request; without a signature if the environment says so.
@@ -43,23 +64,15 @@ class ObjectLinks:
         """
         import obstore
 
-        parts = split_object_url(url.reveal())
-        fault = "is no object's URL" if parts is None else find_key_fault(parts.key)
-        if parts is None or fault is not None:
-            raise Refused(f"the URL {fault}")
+        parts = _split(url)
         scheme = scheme_of(parts.store)
-        kind = STORES[scheme]
-        is_plain = os.environ.get(kind.anonymous, "").lower() in _YES
+        is_plain = _is_public(scheme)
         if is_plain and scheme == GS:
-            bucket = parts.store.partition("//")[2]
-            return SecretUrl(f"{HTTPS}://storage.googleapis.com/{bucket}/{quote(parts.key, safe='/~')}")
-        store: Any = self._stores.get(parts.store)
-        is_known = store is not None
+            return SecretUrl(f"{find_address(parts.store, os.environ)}/{quote(parts.key, safe='/~')}")
+        is_known = parts.store in self._stores
+        await self._open(parts.store)
+        store = self._stores[parts.store]
         try:
-            if not is_known:
-                store = self._stores[parts.store] = open_store(
-                    parts.store, timeout_s=LIST_TIMEOUT_S, config=kind.nobody if is_plain else None
-                )
             life = timedelta(seconds=VALID_S)
             if is_known and scheme == S3:  # 40 us if the login is known; other stores may ask a service
                 link = obstore.sign(store, method, parts.key, life)
@@ -74,6 +87,41 @@ class ObjectLinks:
                 "with a shared access signature, or set AZURE_SKIP_SIGNATURE=true for public data"
             )
         return SecretUrl(address if is_plain else link)
+
+    async def _open(self, url: str) -> None:
+        """Find the login for a store, and prepare it; once, as a vendor's tool may take seconds.
+
+        Raises SourceError.
+        """
+        if url in self._stores:
+            return
+        async with self._opening:
+            if url in self._faults:
+                raise self._faults[url]
+            if url in self._stores:
+                return
+            scheme = scheme_of(url)
+            config = STORES[scheme].nobody if _is_public(scheme) else None
+            try:
+                login = await asyncio.to_thread(find_login, url, config)
+                store = make_store(url, login, timeout_s=LIST_TIMEOUT_S, config=config)
+            except Exception as error:  # noqa: BLE001 - of many types; their texts may hold a secret
+                self._faults[url] = explain_fault(url, error, "sign a link")
+                raise self._faults[url] from None
+            self._logins[url], self._stores[url] = login, store
+
+
+def _is_public(scheme: str) -> bool:
+    return os.environ.get(STORES[scheme].anonymous, "").lower() in _YES
+
+
+def _split(url: SecretUrl) -> ObjectUrl:
+    """Raises Refused."""
+    parts = split_object_url(url.reveal())
+    fault = "is no object's URL" if parts is None else find_key_fault(parts.key)
+    if parts is None or fault is not None:
+        raise Refused(f"the URL {fault}")
+    return parts
 
 
 def list_objects(listing: Listing, *, look: bool = True) -> Iterator[tuple[dict[str, object], str]]:
@@ -239,6 +287,8 @@ def explain_fault(url: str, error: Exception, what: str) -> SourceError:
         return Refused(str(error))
     text, shown = str(error), printable(url)
     said = find_status(text)
+    if (own := find_own_refusal(text)) is not None:  # a login that could not be renewed
+        return Refused(f"{shown} did not {what}: {own}")
     if NO_LOGIN.search(text):
         why = (
             "no login for it was found; set the store's variables in the environment, or "

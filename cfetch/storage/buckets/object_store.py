@@ -20,6 +20,7 @@ from cfetch.base.errors import CfetchError, UsageError, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
+from cfetch.storage.buckets.logins import Login, find_login
 from cfetch.storage.buckets.stores import find_store
 from cfetch.storage.files import STATE_NAME
 
@@ -99,18 +100,33 @@ def open_store(
     A call may be repeated ``retries`` times (None: ``MAX_RETRIES``), and for ``timeout_s`` at most.
 
     Raises:
-        UsageError: obstore is not installed.
+        UsageError: obstore is not installed, or there is no login.
         VolumeFault: the URL or the settings in the environment are wrong.
     """
     if find_spec("obstore") is None:
         raise UsageError(missing_library(printable(url), "obstore", "cloud"))
+    return make_store(url, find_login(url, config), timeout_s=timeout_s, retries=retries, config=config)
+
+
+def make_store(
+    url: str,
+    login: Login | None,
+    *,
+    timeout_s: float,
+    retries: int | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Any:  # noqa: ANN401 - of the library
+    """Prepare a store with a login that was found, as ``open_store``."""
     from obstore.store import from_url
 
+    if login is not None:
+        config = {**login.config, **(config or {})}
     make: Callable[..., Any] = from_url  # its types tell a store by its options, which are not known here
     try:
         return make(
             url,
             config=config,
+            credential_provider=None if login is None else login.provider,
             client_options={
                 "allow_http": True,  # only if the user has written the endpoint as http://
                 "timeout": timedelta(seconds=timeout_s),

@@ -1,8 +1,10 @@
 """What each kind of object store has of its own: the variables of its login, its address and its refusals."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from cfetch.base.schemes import AZ, GS, S3, scheme_of
+from cfetch.base.errors import UsageError
+from cfetch.base.schemes import AZ, GS, HTTPS, S3, scheme_of
 
 
 class Store(NamedTuple):
@@ -12,6 +14,7 @@ class Store(NamedTuple):
     ``addresses``: variables that state the server to which the names of buckets belong. ``anonymous``: the
     variable for public data. ``nobody``: a login that signs without a request, so that the signature can be
     cut off again. ``needs``: the end of a message about a missing variable.
+    ``token_headers`` go with a token that stands for a signature.
     """
 
     login: tuple[str, ...]
@@ -19,6 +22,7 @@ class Store(NamedTuple):
     anonymous: str
     nobody: dict[str, Any] | None = None
     needs: str = ""
+    token_headers: Mapping[str, str] = {}
 
 
 STORES = {
@@ -51,6 +55,7 @@ STORES = {
         anonymous="AZURE_SKIP_SIGNATURE",
         nobody={"account_key": "bm9ib2R5", "skip_signature": False},
         needs=": AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or another login",
+        token_headers={"x-ms-version": "2021-08-06"},  # tokens are taken since 2017-11-09
     ),
 }
 """By scheme."""
@@ -59,3 +64,17 @@ STORES = {
 def find_store(url: str) -> Store | None:
     """The kind of the store at ``url``; None: it is no object store's."""
     return STORES.get(scheme_of(url))
+
+
+def find_address(url: str, env: Mapping[str, str]) -> str:
+    """The address over HTTP of a bucket at Google or a container at Azure. Raises UsageError."""
+    bucket = url.partition("//")[2]
+    if scheme_of(url) == GS:
+        base = env.get("GOOGLE_BASE_URL") or f"{HTTPS}://storage.googleapis.com"
+    else:
+        base = env.get("AZURE_STORAGE_ENDPOINT") or env.get("AZURE_ENDPOINT") or ""
+        account = env.get("AZURE_STORAGE_ACCOUNT_NAME")
+        if not base and not account:
+            raise UsageError(f"{url} needs the name of its account; set AZURE_STORAGE_ACCOUNT_NAME")
+        base = base or f"{HTTPS}://{account}.blob.core.windows.net"
+    return f"{base.rstrip('/')}/{bucket}"

@@ -95,12 +95,20 @@ class EntryList:
         return self._entries[first:end]
 
 
+def _divide(limit: int | str | None, tasks: int) -> int | str | None:
+    if not isinstance(limit, str):
+        return limit and max(SLOWEST_BPS, limit // tasks)
+    from cfetch.base.config.timetable import MAX_BPS, parse_timetable  # few runs have one
+
+    return str(parse_timetable(limit, SLOWEST_BPS, MAX_BPS).divide(tasks, SLOWEST_BPS))
+
+
 def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches: bool = False) -> Settings:
     """A task's settings, with its part of the rates of the whole run; ``searches`` as in ``RunSpec``."""
     return replace(
         settings,
         max_concurrency=settings.max_concurrency if searches else settings.concurrency,
-        limit_rate=settings.limit_rate and max(SLOWEST_BPS, settings.limit_rate // at_a_time),
+        limit_rate=_divide(settings.limit_rate, at_a_time),
         limit_rate_per_host=settings.limit_rate_per_host
         and max(SLOWEST_BPS, settings.limit_rate_per_host // sharers),
         rate=settings.rate and max(SLOWEST_PER_S, settings.rate / sharers),

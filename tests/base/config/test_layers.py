@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.base.config.layers import resolve, show
+from cfetch.base.config.layers import find_user_file, resolve, show
 from cfetch.base.config.option_table import FORMULA, PRESETS
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import ConfigError
@@ -21,6 +21,33 @@ def config(tmp_path):
         return path
 
     return write
+
+
+def test_the_users_own_file_lies_below_every_other_layer_but_the_defaults(config, tmp_path):
+    """What it alone states stays, also where another file is named; faults name it."""
+    own = tmp_path / "config.yaml"
+    own.write_text("padding: 9s\nnetrc: true\n")
+    resolved = resolve(flags={}, env={}, file=config("padding: 1s\n"), user_file=own)
+    assert (resolved.settings.padding, resolved.settings.netrc) == (1.0, True)
+    assert resolved.origins["netrc"] == str(own)
+    own.write_text("pading: 9s\n")
+    with pytest.raises(ConfigError, match=r"config\.yaml: unknown key 'pading'; did you mean 'padding'"):
+        resolve(flags={}, env={}, file=config("padding: 1s\n"), user_file=own)
+
+
+def test_the_users_own_file_is_where_the_desktop_standard_puts_it(tmp_path):
+    """It may be absent; a variable names another one, or none."""
+    (tmp_path / ".config" / "cfetch").mkdir(parents=True)
+    own = tmp_path / ".config" / "cfetch" / "config.yaml"
+    home = {"HOME": str(tmp_path)}
+    assert find_user_file(home) is None
+    own.write_text("netrc: true\n")
+    assert find_user_file(home) == own
+    assert find_user_file(home | {"XDG_CONFIG_HOME": str(tmp_path / "other")}) is None
+    assert find_user_file(home | {"CFETCH_USER_CONFIG": ""}) is None
+    assert find_user_file(home | {"CFETCH_USER_CONFIG": "/x.yaml"}) == Path("/x.yaml")
+    assert find_user_file({}) is None
+    assert resolve(flags={}, env={"CFETCH_USER_CONFIG": "/x"}).settings == Settings()
 
 
 def test_without_anything_given_all_is_default():

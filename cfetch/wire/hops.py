@@ -1,0 +1,128 @@
+"""Follows redirects, hop by hop, for every transport over HTTP; what a hop may have of logins and cookies.
+
+cfetch follows them itself, because no library drops every secret. Headers of the user go to another origin
+only if the user names its host; the login of netrc only if ``--netrc-redirects`` says so; a cookie goes where
+RFC 6265 sends it, whether the user's file or a server on the way has set it.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cfetch.base.secret import SecretUrl
+from cfetch.base.version import __version__
+from cfetch.wire.headers import Headers
+from cfetch.wire.network import Network
+from cfetch.wire.transport import Connecting, Response
+
+if TYPE_CHECKING:
+    from cfetch.wire.cookie_jar import CookieJar
+    from cfetch.wire.cookies import Cookies
+
+OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
+LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
+_NONE: list[str] = []
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class HopTransport:
+    """Implements ``open`` of ``Transport`` by ``send``, which makes a single request."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        given = None if network.credentials is None else network.credentials.cookies
+        self._jar: CookieJar | None = None if given is None else _make_jar(given)
+
+    async def send(
+        self,
+        url: SecretUrl,
+        headers: Mapping[str, str],
+        *,
+        fresh: bool,
+        method: str,
+        connecting: Connecting | None,
+    ) -> Response:
+        """Make one request, and follow no redirect. Raises SourceError."""
+        raise NotImplementedError
+
+    async def open(
+        self,
+        url: SecretUrl,
+        headers: Mapping[str, str],
+        secrets: Mapping[str, str],
+        *,
+        fresh: bool,
+        method: str = "GET",
+        connecting: Connecting | None = None,
+    ) -> Response:
+        """Request ``url``, as ``Transport`` says."""
+        own = self._network.credentials
+        if own is not None:
+            secrets = own.add_headers(url, secrets)
+        if self._network.logins:
+            secrets = self._add_login(url, secrets)
+        seen: list[SecretUrl] = []
+        place = url
+        with_cookies = 0  # of the requests that were made, how many had not yet the latest cookies
+        while True:
+            sent = secrets if self._jar is None else self._add_cookies(self._jar, url, secrets)
+            all_headers = {**headers, **sent} if sent else headers
+            reply = await self.send(url, all_headers, fresh=fresh, method=method, connecting=connecting)
+            if reply.headers.getall("Set-Cookie", _NONE):
+                self._keep_cookies(url, reply.headers)
+                with_cookies = len(seen) + 1
+            reply.place, reply.source = place, url
+            reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
+            if reply.status not in REDIRECTS:
+                return reply
+            if not reply.headers.getall("Location", _NONE):
+                from cfetch.wire.reasons import refuse  # only a refusal needs it
+
+                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
+                reply.close()
+                raise refusal
+            from cfetch.wire.targets import next_hop  # many servers redirect nobody
+
+            seen.append(url)
+            reply.close()
+            hop = next_hop(url, reply.headers, seen, with_cookies)
+            if hop.origin() != url.origin():
+                secrets = self._add_login(hop, {}) if self._network.logs_in_at_redirects else {}
+            if hop.host() == place.host():
+                place = hop
+            url = hop
+
+    def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the user's login for the host of the URL, unless the manifest has one."""
+        login = self._network.login_for(url)
+        if login is None or any(name.lower() == "authorization" for name in secrets):
+            return secrets
+        return {**secrets, "Authorization": login}
+
+    def _add_cookies(self, jar: "CookieJar", url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
+        """Add the cookies for the URL, unless the manifest has some."""
+        if any(name.lower() == "cookie" for name in secrets):
+            return secrets
+        cookie = jar.header_for(url)
+        return secrets if cookie is None else {**secrets, "Cookie": cookie}
+
+    def _keep_cookies(self, url: SecretUrl, headers: Headers) -> None:
+        if self._jar is None:
+            self._jar = _make_jar(None)
+        self._jar.keep(url, headers)
+
+
+def _make_jar(given: "Cookies | None") -> "CookieJar":
+    from cfetch.wire.cookie_jar import CookieJar  # many servers set no cookie, and few users have a file
+
+    return CookieJar(given)
+
+
+def asks_for_digest(headers: Headers) -> bool:
+    """Whether a 401 asks for a login by Digest (RFC 7616)."""
+    return any("digest" in value.lower() for value in headers.getall("WWW-Authenticate", []))
+
+
+def _list_secrets(headers: Mapping[str, str]) -> list[str]:
+    """The values of headers, and the words in them, that no message may show."""
+    words = [word for value in headers.values() for word in (value, *value.split())]
+    return [word for word in words if len(word) >= LEAST_SECRET]

@@ -1,0 +1,63 @@
+"""TLS by files of the user: CAs to trust, and a certificate that servers ask for."""
+
+import errno
+import os
+import ssl
+from pathlib import Path
+
+from cfetch.base.config.wire import NetworkOptions
+from cfetch.base.errors import ConfigError
+from cfetch.base.secret import printable
+
+
+def make_tls_context(options: NetworkOptions) -> ssl.SSLContext:
+    """Make the TLS context for the files that the settings name. Raises ConfigError."""
+    if options.client_key is not None and options.client_cert is None:
+        raise ConfigError("client_key is set without client_cert; name the certificate too")
+    for name in ("ca_file", "client_cert", "client_key"):
+        path = getattr(options, name)
+        if path is not None:
+            _check_readable(name, path)
+    try:
+        context = ssl.create_default_context(cafile=options.ca_file)
+    except ssl.SSLError:
+        raise ConfigError(
+            f"ca_file is {printable(options.ca_file or '')}, which holds no PEM certificate"
+        ) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if options.client_cert is not None:
+        _load_own_certificate(context, options.client_cert, options.client_key)
+    return context
+
+
+def _check_readable(name: str, path: str) -> None:
+    try:
+        with Path(path).open("rb") as file:
+            file.read(1)
+    except OSError as error:
+        reason = os.strerror(error.errno or errno.EIO)
+        raise ConfigError(f"{name} is {printable(path)}, which cannot be read: {reason}") from None
+
+
+def _load_own_certificate(context: ssl.SSLContext, cert: str, key: str | None) -> None:
+    asked = False
+
+    def give_no_password() -> str:
+        nonlocal asked
+        asked = True
+        return ""
+
+    holder = f"client_key is {printable(key)}" if key else f"client_cert is {printable(cert)}"
+    try:
+        context.load_cert_chain(cert, key, give_no_password)
+    except ssl.SSLError as error:
+        if asked:
+            raise ConfigError(
+                f"{holder}, whose key is encrypted; cfetch asks for no password: decrypt it with openssl"
+            ) from None
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(f"{holder}, which is not the key of client_cert {printable(cert)}") from None
+        where = "them" if key else "it"
+        both = f"client_cert is {printable(cert)}" + (f", client_key is {printable(key)}" if key else "")
+        raise ConfigError(f"{both}: no PEM certificate and key can be read from {where}") from None

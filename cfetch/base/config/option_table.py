@@ -199,8 +199,8 @@ class OptionTable:
         byte_rate(
             1 << 10,
             1 << 40,
-            "Bytes per second in all, like 10M, or by the time of day, like '08:00-18:00=2M else=20M' "
-            "(default: no limit).",
+            "Bytes per second in all, like 10M (default: no limit); by the time of day: "
+            "'08:00-18:00=2M else=20M'.",
             has_timetable=True,
         ),
     ] = None

@@ -6,7 +6,7 @@ from cfetch.base.events import ExecutorView, Progress, VolumeView
 from cfetch.base.secret import printable
 from cfetch.show.format import count, plural, rate, size
 from cfetch.show.live.executors import sort_by_trouble
-from cfetch.show.live.view import share_text
+from cfetch.show.live.trouble_texts import share_text
 from cfetch.show.live.volumes import by_trouble
 from cfetch.show.page.document import AnySection, Cell, Table
 

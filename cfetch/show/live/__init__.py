@@ -13,7 +13,9 @@ and compare frames.
     rows.py  volumes.py  executors.py      its tables: attempts, volumes, a cluster's executors
     hosts.py        the hosts that are slow now (pure); host_rows.py: their table
     terminal.py     a terminal for which no download waits
-    facts.py        reduces events to facts for a log: trouble at once, but not too many lines
+    trouble_texts.py    what a person reads of a trouble (pure)
+    fact.py  facts.py   reduces events to facts for a log: trouble at once, but not too many lines
+    event_facts.py      the facts of troubles, notes and batches
     verbose_facts.py    those for ``--verbose``
     lines.py        facts as plain lines, JSON lines, or errors only
     closing.py  closing_tables.py   the last lines of a run           preview.py  the lines of ``--dry-run``

@@ -5,7 +5,7 @@ from rich.text import Text
 from cfetch.base.events import ExecutorView
 from cfetch.base.secret import printable
 from cfetch.show.format import cells, count, fit, percent, plural, rate, shorten
-from cfetch.show.live.view import share_text
+from cfetch.show.live.trouble_texts import share_text
 
 _TASKS, _FILES, _RATE, _STATE = 6, 10, 10, 23  # "9999", "10,000,000", "1023 MiB/s", "▲ slow: 30 % of others"
 

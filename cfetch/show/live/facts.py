@@ -1,12 +1,10 @@
 """The facts that a log has about a run: the start, progress now and then, trouble at once, the end.
 
-Plain lines, JSON lines and quiet mode share these facts; they only write them in different ways. Three tables
-at the end of the file turn an event into a fact: at most ``MAX_LINES`` of its kind (``_PACED``), only with
-``explain`` (``_EXPLAINED``), or always (``_AT_ONCE``).
+Plain lines, JSON lines and quiet mode share these facts; they only write them in different ways. Facts about
+troubles, notes and batches are in ``event_facts.py``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -38,17 +36,10 @@ from cfetch.base.events import (
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import duration, failed_where, plural, rate, size, sizes
+from cfetch.show.format import duration, plural, rate, size, sizes
 from cfetch.show.live.closing import closing_lines
-from cfetch.show.live.view import (
-    View,
-    min_rate_text,
-    pause_text,
-    rescue_text,
-    share_text,
-    slowdown_end_text,
-    width_text,
-)
+from cfetch.show.live.fact import Fact
+from cfetch.show.live.view import View
 
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
@@ -65,20 +56,12 @@ _COUNTED = (
     "rescue_given_up",
     "min_rate_waived",
 )
+STATED = (
+    BreakerClosed, ExecutorSlow, FallbackTriggered, HostPaused, MinRateWaived, PlanWaiting,
+    RescueGivenUp, RunNoted, RunStopping, SlowdownOver, SlowdownSeen, VolumePaused, WidthChanged,
+    StragglerCancelled, BatchPlaced, BatchCommitted,
+)  # fmt: skip
 MAX_LINES = 20  # lines of each kind; ten thousand equal lines help nobody, and the metrics have all
-
-
-Level = Literal["info", "warning", "error"]
-
-
-class Fact(NamedTuple):
-    """One line of the log: ``text`` for people, ``data`` for machines; both printable."""
-
-    t_s: float
-    name: str
-    level: Level
-    text: str
-    data: dict[str, object]
 
 
 class Facts:
@@ -101,7 +84,11 @@ class Facts:
         self.view.apply(event)
         if isinstance(event, EntryFinished):
             is_new = event.record.status == "failed" and not self._join(event.record)
-            return self._limit(_failure_fact(event)) if is_new else ()
+            if not is_new:
+                return ()
+            from cfetch.show.live.event_facts import make_failure_fact  # most runs have no failure
+
+            return self._limit(make_failure_fact(event))
         return self._make_facts(event)
 
     def _join(self, record: FileRecord) -> bool:
@@ -120,22 +107,31 @@ class Facts:
             if event.t_s >= self._next_progress_s:
                 self._next_progress_s = event.t_s + PROGRESS_EVERY_S
                 yield self._progress_fact(event)
-        elif isinstance(event, StragglerCancelled):
-            if not event.completed:
-                yield from self._limit(_straggler_fact(event))
-        elif isinstance(event, HostPaused) and self._is_stated(event):
-            return
-        elif type(event) in _PACED:
-            if isinstance(event, BreakerClosed):
-                self._longest_pause_s.pop(event.host or "", None)
-            yield from self._limit(_PACED[type(event)](event))
-        elif type(event) in _EXPLAINED:
-            if self._explain:
-                yield _EXPLAINED[type(event)](event)
-        elif type(event) in _AT_ONCE:
-            yield _AT_ONCE[type(event)](event)
         elif isinstance(event, RunFinished):
             yield self._finish_fact(event)
+        elif isinstance(event, RunStarted):
+            yield _start_fact(event)
+        elif isinstance(event, STATED):
+            yield from self._make_rare_facts(event)
+
+    def _make_rare_facts(self, event: Event) -> Iterator[Fact]:
+        # a plain run has none of these events
+        from cfetch.show.live.event_facts import AT_ONCE, EXPLAINED, PACED, make_straggler_fact
+
+        if isinstance(event, StragglerCancelled):
+            if not event.completed:
+                yield from self._limit(make_straggler_fact(event))
+        elif isinstance(event, HostPaused) and self._is_stated(event):
+            return
+        elif type(event) in PACED:
+            if isinstance(event, BreakerClosed):
+                self._longest_pause_s.pop(event.host or "", None)
+            yield from self._limit(PACED[type(event)](event))
+        elif type(event) in EXPLAINED:
+            if self._explain:
+                yield EXPLAINED[type(event)](event)
+        else:
+            yield AT_ONCE[type(event)](event)
 
     def _is_stated(self, event: HostPaused) -> bool:
         """Whether the log has stated such a pause since the host began to fail: nothing has changed."""
@@ -256,178 +252,6 @@ def _start_fact(event: RunStarted) -> Fact:
     return Fact(event.t_s, "started", "info", text, data)
 
 
-def _fact(event: Event, name: str, level: Level, text: str, **data: object) -> Fact:
-    return Fact(event.t_s, name, level, text, data)
-
-
-def _stop_fact(event: RunStopping) -> Fact:
-    reason = printable(event.reason, 1000)  # a long path must not push the cause out
-    return _fact(event, "stopping", "warning", f"stopping: {reason}", reason=reason)
-
-
-def _wait_fact(event: PlanWaiting) -> Fact:
-    reason = printable(event.reason, 1000)
-    return _fact(event, "plan_waiting", "warning", f"waiting {reason}", reason=reason)
-
-
-def _note_fact(event: RunNoted) -> Fact:
-    note = printable(event.note, 1000)
-    return _fact(event, "note", "warning", f"note: {note}", note=note)
-
-
-def _failure_fact(event: EntryFinished) -> Fact:
-    record = event.record
-    path, kind = printable(record.path), record.error_kind or "unknown"
-    message = printable(record.error or "no reason was recorded", 1000)
-    url, line = record.url or None, record.line or None
-    return _fact(
-        event, "failed", "error", f"failed: {path}: {message} ({kind}){failed_where(url, line)}",
-        id=record.id, path=path, kind=kind, message=message, attempts=len(record.attempts), url=url,
-        http_status=record.http_status, line=line,
-    )  # fmt: skip
-
-
-def _straggler_fact(event: StragglerCancelled) -> Fact:
-    path = printable(event.path)
-    age = duration(event.elapsed_s)
-    where = "" if event.executor is None else f" on {printable(event.executor)}"
-    text = f"straggler: {path}: attempt {event.attempt}{where} cancelled after {age}; trying again"
-    executor = {} if event.executor is None else {"executor": printable(event.executor)}
-    return _fact(
-        event, "straggler_cancelled", "warning", text, id=event.id, path=path, attempt=event.attempt,
-        elapsed_s=event.elapsed_s, kept_bytes=event.kept_bytes, **executor,
-    )  # fmt: skip
-
-
-def _pause_fact(event: HostPaused) -> Fact:
-    host, reason = printable(event.host), printable(event.reason)
-    text = f"{host}: {reason}; no request there for {duration(event.pause_s)}"
-    pause_s = round(event.pause_s, 3)
-    return _fact(event, "host_paused", "warning", text, host=host, pause_s=pause_s, reason=reason)
-
-
-def _executor_fact(event: ExecutorSlow) -> Fact:
-    name = printable(event.executor)
-    text = (
-        f"executor {name} is slow: {share_text(event.share)}; "
-        "its files are not begun anew there, copies of its tasks elsewhere help"
-    )
-    return _fact(event, "executor_slow", "warning", text, executor=name, share=round(event.share, 3))
-
-
-def _width_fact(event: WidthChanged) -> Fact:
-    host, reason = printable(event.host), printable(event.reason)
-    text = f"{host}: {width_text(event)}: {reason}"
-    return _fact(
-        event, "width_changed", "info", text,
-        host=host, places=event.places, before=event.before, reason=reason,
-    )  # fmt: skip
-
-
-def _min_rate_fact(event: MinRateWaived) -> Fact:
-    path = None if event.path is None else printable(event.path)
-    text = f"min-rate: {'' if path is None else f'{path} '}{min_rate_text(event)}"
-    return _fact(
-        event, "min_rate_waived", "warning", text, host=printable(event.host), path=path,
-        connections=event.connections, min_rate_bps=event.min_rate_bps,
-    )  # fmt: skip
-
-
-def _slowdown_fact(event: SlowdownSeen) -> Fact:
-    reason = printable(event.reason, 1000)
-    text = f"slow: {reason}; no download is cancelled for it"
-    return _fact(event, "slowdown", "warning", text, active=event.active, reason=reason)
-
-
-def _slowdown_end_fact(event: SlowdownOver) -> Fact:
-    return _fact(event, "slowdown_over", "info", slowdown_end_text(event), lasted_s=event.lasted_s)
-
-
-def _breaker_fact(event: BreakerClosed) -> Fact:
-    name = printable(event.volume or event.host or "", 1000)
-    place = {"volume" if event.volume else "host": name}
-    return _fact(event, "breaker_closed", "info", f"{name}: in use again", **place)
-
-
-def _rescue_fact(event: RescueGivenUp) -> Fact:
-    path, host = printable(event.path), printable(event.host)
-    text = f"{path}: {rescue_text(event)}"
-    rescues = event.rescues
-    return _fact(
-        event, "rescue_given_up", "warning", text, id=event.id, path=path, host=host, rescues=rescues
-    )
-
-
-def _volume_fact(event: VolumePaused) -> Fact:
-    volume, reason = printable(event.volume, 1000), printable(event.reason, 1000)
-    level: Level = "error" if event.pause_s is None else "warning"
-    text = f"{volume}: {printable(pause_text(event), 1000)}"
-    return _fact(event, "volume_paused", level, text, volume=volume, pause_s=event.pause_s, reason=reason)
-
-
 def _volume_data(volume: VolumeView) -> dict[str, object]:
     reason = None if volume.reason is None else printable(volume.reason, 1000)
     return {**msgspec.structs.asdict(volume), "name": printable(volume.name, 1000), "reason": reason}
-
-
-def placed_text(event: BatchPlaced) -> str:
-    """The volume that a batch goes to, and the reason; printable."""
-    volume = printable(event.volume, 1000)
-    moved = "" if event.moved_from is None else f", from {printable(event.moved_from, 1000)}"
-    why = printable(event.why, 1000).removeprefix(f"{volume}: ")
-    return f"{_batch_text(event)} to {volume}{moved}: {why}"
-
-
-def _batch_text(event: BatchPlaced | BatchCommitted) -> str:
-    unknown = event.sizes_unknown if isinstance(event, BatchPlaced) else 0
-    known = sizes(event.size_bytes, unknown, event.files)
-    return f"batch {printable(event.batch)} ({plural(event.files, 'file')}, {known})"
-
-
-def _placement_fact(event: BatchPlaced) -> Fact:
-    moved_from = None if event.moved_from is None else printable(event.moved_from, 1000)
-    data = _batch_data(event) | {"why": printable(event.why, 1000), "moved_from": moved_from}
-    data["sizes_unknown"] = event.sizes_unknown
-    return Fact(event.t_s, "batch_placed", "info", placed_text(event), data)
-
-
-def _commit_fact(event: BatchCommitted) -> Fact:
-    text = f"{_batch_text(event)} is in place on {printable(event.volume, 1000)}"
-    return Fact(event.t_s, "batch_committed", "info", text, _batch_data(event))
-
-
-def _batch_data(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
-    return {
-        "batch": printable(event.batch),
-        "files": event.files,
-        "size_bytes": event.size_bytes,
-        "volume": printable(event.volume, 1000),
-    }
-
-
-def _fallback_fact(event: FallbackTriggered) -> Fact:
-    text = f"fallback: slow files {event.stragglers}, at most {event.threshold}: one entry at a time now"
-    return _fact(event, "fallback", "warning", text, stragglers=event.stragglers, threshold=event.threshold)
-
-
-_Makers = dict[type[Event], Callable[[Any], Fact]]
-
-_PACED: _Makers = {
-    HostPaused: _pause_fact,
-    VolumePaused: _volume_fact,
-    ExecutorSlow: _executor_fact,
-    WidthChanged: _width_fact,
-    SlowdownSeen: _slowdown_fact,
-    SlowdownOver: _slowdown_end_fact,
-    BreakerClosed: _breaker_fact,
-    RescueGivenUp: _rescue_fact,
-    MinRateWaived: _min_rate_fact,
-}
-_EXPLAINED: _Makers = {BatchPlaced: _placement_fact, BatchCommitted: _commit_fact}
-_AT_ONCE: _Makers = {
-    PlanWaiting: _wait_fact,
-    FallbackTriggered: _fallback_fact,
-    RunNoted: _note_fact,
-    RunStarted: _start_fact,
-    RunStopping: _stop_fact,
-}

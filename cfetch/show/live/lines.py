@@ -9,7 +9,8 @@ from typing import TextIO
 from cfetch.base.events import Event, Listener
 from cfetch.base.secret import encode_json
 from cfetch.show.live.closing import closing_line
-from cfetch.show.live.facts import Fact, Facts
+from cfetch.show.live.fact import Fact
+from cfetch.show.live.facts import Facts
 from cfetch.show.live.view import View
 
 

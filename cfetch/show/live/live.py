@@ -21,7 +21,7 @@ from cfetch.base.events import BatchPlaced, Event, Listener, Progress
 from cfetch.base.records import Summary
 from cfetch.show.format import duration
 from cfetch.show.live.closing import closing_lines
-from cfetch.show.live.facts import placed_text
+from cfetch.show.live.event_facts import placed_text
 from cfetch.show.live.paint import frame
 from cfetch.show.live.terminal import Terminal
 from cfetch.show.live.verbose_facts import describe_more

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from cfetch.base.events import EntryFinished, Event, RetryScheduled
 from cfetch.base.secret import printable
 from cfetch.show.format import duration, rate, size
-from cfetch.show.live.facts import Fact, Facts
+from cfetch.show.live.fact import Fact
+from cfetch.show.live.facts import Facts
 
 
 class VerboseFacts(Facts):

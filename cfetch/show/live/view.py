@@ -4,7 +4,7 @@ Pure: no terminal, no clock; time is the events' ``t_s``. The live view and the 
 """
 
 from collections import deque
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.events import (
     BreakerClosed,
@@ -30,39 +30,27 @@ from cfetch.base.events import (
     WidthChanged,
 )
 from cfetch.base.records import EndRecord, FileRecord, Summary
-from cfetch.base.secret import printable
 from cfetch.show.counts import Counts, count_received
-from cfetch.show.format import duration, percent, plural, rate
 from cfetch.show.live.hosts import SlowHosts
 from cfetch.show.live.pace import Pace
+
+if TYPE_CHECKING:
+    from cfetch.show.live.trouble_texts import NoteKind
 
 RATE_WINDOW_S = 5.0  # long enough to be readable, short enough to show a change
 MINUTE_S = 60
 NOTES = 3
-
-
-NoteKind = Literal[
-    "failed",
-    "straggler",
-    "retry",
-    "pause",
-    "volume",
-    "waiting",
-    "fallback",
-    "executor",
-    "width",
-    "slowdown",
-    "rescue",
-    "in use",
-    "min-rate",
-]
+_TROUBLES = (
+    RetryScheduled, HostPaused, VolumePaused, BreakerClosed, ExecutorSlow, WidthChanged, SlowdownSeen,
+    SlowdownOver, RescueGivenUp, FallbackTriggered, PlanWaiting, MinRateWaived,
+)  # fmt: skip
 
 
 class Note(NamedTuple):
     """A problem, or the reaction to a problem."""
 
     t_s: float
-    kind: NoteKind
+    kind: "NoteKind"
     path: str
     text: str
 
@@ -125,8 +113,11 @@ class View:
             self._note_straggler(event)
         elif isinstance(event, RunNoted):
             self.notes.append(Note(event.t_s, "waiting", "", event.note))  # there are few, all different
-        elif (described := _describe_trouble(event)) is not None:
-            self._note_once(event.t_s, *described)
+        elif isinstance(event, _TROUBLES):
+            from cfetch.show.live.trouble_texts import describe_trouble  # most runs have no trouble
+
+            if (described := describe_trouble(event)) is not None:
+                self._note_once(event.t_s, *described)
         if isinstance(event, SlowdownSeen | SlowdownOver):
             self.is_slowed = isinstance(event, SlowdownSeen)
         elif isinstance(event, FallbackTriggered):
@@ -136,7 +127,7 @@ class View:
         if record.status == "failed":
             self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
 
-    def _note_once(self, t_s: float, kind: NoteKind, path: str, text: str) -> None:
+    def _note_once(self, t_s: float, kind: "NoteKind", path: str, text: str) -> None:
         """Add a note; it replaces a last note of the same kind, so that failures stay visible."""
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
@@ -254,67 +245,3 @@ class View:
     def slow_files(self) -> int:
         """Files with a cancelled attempt; where none is cancelled, the stragglers. Tasks count attempts."""
         return len(self._slow) or (self.progress.stragglers if self.progress else 0)
-
-
-def _describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
-    """The kind of the note, the name of the file or place, and the text; None if the event gets no note."""
-    match event:
-        case RetryScheduled():
-            return "retry", event.path, event.error
-        case HostPaused():
-            return "pause", event.host, f"{event.reason}; no request there for {duration(event.pause_s)}"
-        case VolumePaused():
-            return "volume", event.volume, pause_text(event)
-        case BreakerClosed():
-            return "in use", event.volume or event.host or "", "in use again"
-        case ExecutorSlow():
-            return "executor", event.executor, f"slow: {share_text(event.share)}"
-        case WidthChanged():
-            return "width", event.host, f"{width_text(event)}: {event.reason}"
-        case SlowdownSeen():
-            return "slowdown", "", f"{event.reason}; no download is cancelled for it"
-        case SlowdownOver():
-            return "slowdown", "", slowdown_end_text(event)
-        case RescueGivenUp():
-            return "rescue", event.path, rescue_text(event)
-        case FallbackTriggered():
-            slow = plural(event.stragglers, "slow file")
-            return "fallback", "", f"{slow}, limit {event.threshold}: from now on one at a time"
-        case PlanWaiting():
-            return "waiting", "", f"waiting {event.reason}"
-        case MinRateWaived():
-            return "min-rate", event.path or "", min_rate_text(event)
-    return None
-
-
-def pause_text(event: VolumePaused) -> str:
-    """Why nothing is written to a volume, and for how long."""
-    how_long = "the rest of the run" if event.pause_s is None else duration(event.pause_s)
-    return f"out of use for {how_long}: {event.reason}"
-
-
-def slowdown_end_text(event: SlowdownOver) -> str:
-    """The end of a slowdown, and how long it lasted."""
-    return f"no download is far too slow any more, after {duration(event.lasted_s)}"
-
-
-def rescue_text(event: RescueGivenUp) -> str:
-    """Why an entry is left alone."""
-    return f"left alone from now on: {plural(event.rescues, 'rescue')} did not help"
-
-
-def share_text(share: float | None) -> str:
-    """The speed of a slow executor, compared with the others."""
-    return f"{percent(share or 0.0)} of the others' speed"
-
-
-def width_text(event: WidthChanged) -> str:
-    """The new and the former limit of a host."""
-    return f"{plural(event.places, 'download')} at a time instead of {event.before}"
-
-
-def min_rate_text(event: MinRateWaived) -> str:
-    """Why downloads below ``--min-rate`` are left alone."""
-    connections = plural(event.connections, "fresh connection")
-    whose = "goes" if event.path is not None else f"all files of {printable(event.host)} go"
-    return f"{whose} on below {rate(event.min_rate_bps)}: {connections} were no faster"

@@ -15,13 +15,15 @@ from cfetch.base.events import (
     RunFinished,
     RunStopping,
     SlowdownSeen,
+    StragglerCancelled,
     WidthChanged,
 )
 from cfetch.base.records import Summary
 from cfetch.show.causes import group_by_cause
 from cfetch.show.live.closing import closing_line, closing_lines
 from cfetch.show.live.closing_tables import SHOWN_CAUSES, SHOWN_VOLUMES
-from cfetch.show.live.facts import MAX_LINES
+from cfetch.show.live.event_facts import AT_ONCE, EXPLAINED, PACED
+from cfetch.show.live.facts import MAX_LINES, STATED
 from cfetch.show.live.lines import json_lines, plain_lines, quiet_lines
 from cfetch.show.live.open import choose_mode, open_dashboard
 from cfetch.show.summary import Tally
@@ -615,3 +617,8 @@ def test_verbose_has_a_line_for_each_file_and_each_retry():
     assert lines[3] == "[   0.0s] already there: a/1"
     assert len(lines) == 42
     assert len(write_events(plain_lines, *events)) == 1
+
+
+def test_each_event_of_the_tables_is_stated():
+    """The log asks the tables only for these, as a plain run has none of them."""
+    assert {*AT_ONCE, *EXPLAINED, *PACED} | {StragglerCancelled} == set(STATED)

@@ -3,6 +3,7 @@
 import base64
 
 import pytest
+from multidict import CIMultiDict
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Refused
@@ -10,7 +11,6 @@ from cfetch.base.secret import SecretUrl
 from cfetch.wire.cookie_jar import MAX_COOKIES, CookieJar
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
-from cfetch.wire.reply_parser import CIMultiDict
 from tests.wire.raw_server import RawServer, RecordingServer, reply
 
 CANARY = "CANARY0123456789"

@@ -6,6 +6,7 @@
     units.py        sizes, rates and durations as people write them; ``addresses.py``: those of hosts
     timetable.py    rates by the time of day
     layers.py       default < ``--preset`` < user's file < ``--config`` file < ``CFETCH_…`` < flag
+    shown.py        the resolved options as a document, for ``--show-config``
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
     reading.py      the options for reading a manifest: columns, names, faulty rows

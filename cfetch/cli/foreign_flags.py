@@ -24,6 +24,7 @@ _TRIES = "--max-attempts says how many tries a file has"
 _AGENT = "--user-agent TEXT sets it"
 _RATE = "--limit-rate, or --limit-rate-per-host for each host"
 _COOKIES = "--cookies FILE sends a file of cookies in Netscape's format"
+_KEPT = "cookies that servers set are kept for the run; --cookies FILE sends those of a file"
 _NETRC = "--netrc takes logins from ~/.netrc"
 _LOGIN = "put the login into ~/.netrc and give --netrc, or send a token with --bearer-env"
 _LIST = "the list is the argument itself: cfetch download LIST"
@@ -117,6 +118,17 @@ FLAGS: Mapping[str, str] = {
     "--agent": _AGENT,
     "--referer": "-H 'Referer: URL' sends it",
     "--all-proxy": "--proxy URL, or --proxy-from-env",
+    "--socks5": "--proxy socks5://HOST:PORT",
+    "--socks5-hostname": "--proxy socks5h://HOST:PORT",
+    "--preproxy": "one proxy at a time: --proxy URL",
+    "--proxy-user": "the login of a proxy stands in its URL, in CFETCH_PROXY",
+    "--noproxy": "NO_PROXY names the hosts, with --proxy-from-env",
+    "--digest": f"servers that ask for Digest get it by themselves; {_LOGIN}",
+    "--netrc-file": f"{_NETRC}, or from the file that the variable NETRC names",
+    "--netrc-optional": _NETRC,
+    "--cookie-jar": _KEPT,
+    "--save-cookies": _KEPT,
+    "--location-trusted": "--header-host '*' gives headers to all hosts; --netrc-redirects is for netrc",
     "--silent": _QUIET,
     "--debug": "--verbose (-v) has a line for each file and each retry",
     "--log": _LOG,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cfetch.base.config.layers import Resolved, find_user_file, resolve, show
+from cfetch.base.config.layers import Resolved, find_user_file, resolve
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
 
@@ -144,6 +144,8 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
         show_config: bool = given.pop("show_config")
         resolved = resolve_given(given, KINDS)
         if show_config:
+            from cfetch.base.config.shown import show  # a run shows no options
+
             typer.echo(_config_document(resolved) if resolved.settings.json else show(resolved))
         else:
             command(resolved=resolved, **given)

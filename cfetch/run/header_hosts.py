@@ -12,7 +12,6 @@ from cfetch.base.errors import ConfigError
 from cfetch.base.schemes import find_doi, is_repository_url
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.urls import is_url
-from cfetch.wire.credentials import ALL_HOSTS
 from cfetch.wire.network import Network, make_network
 
 if TYPE_CHECKING:
@@ -51,7 +50,11 @@ def note_unmet_hosts(settings: Settings, hosts: Collection[str]) -> Sequence[str
     That is no error: a redirect may lead to such a host.
     """
     named = settings.header_host if settings.header or settings.bearer_env else None
-    if not named or ALL_HOSTS in named or any(host in hosts for host in named):
+    if not named:
+        return ()
+    from cfetch.wire.credentials import ALL_HOSTS  # many runs need no login
+
+    if ALL_HOSTS in named or any(host in hosts for host in named):
         return ()
     shown, there = (", ".join(map(printable, list(some)[:_NAMED])) for some in (named, hosts))
     note = (

@@ -33,6 +33,8 @@ Read in this order::
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
     netrc_file.py       logins of netrc, read as curl reads them
     own_tls.py          CAs and a certificate from files of the user
+    own_sockets.py      sockets for addresses that must be public, and for little that is read ahead
+    proxies.py          the proxies of the options or the environment
     no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     cookie_jar.py       the cookies that servers set, kept for a run

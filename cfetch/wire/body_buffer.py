@@ -5,6 +5,8 @@ page, which takes as much time as the request for the bytes and their write toge
 again, first by the same reply and then by later replies.
 """
 
+MIN_AHEAD_BYTES = 32 << 10  # read ahead under a limit; a smaller value would make a window of a few packets
+
 
 class BodyBuffer:
     """Two halves of the same size. ``take`` gives bytes of one half, while the other one is filled.

@@ -19,19 +19,16 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 
-from cfetch.wire.body_buffer import Buffers
+from cfetch.wire.body_buffer import MIN_AHEAD_BYTES, Buffers
 from cfetch.wire.exchange import PooledConnection
-from cfetch.wire.foreign_errors import NotPublic, is_unknown_name
+from cfetch.wire.foreign_errors import is_unknown_name
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Connecting
 
 AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
 UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name, so it is asked once more
-AHEAD_S = 0.25  # how far the kernel may read ahead under a limit; one connection still can use all of it
-MIN_AHEAD_BYTES = 32 << 10  # a smaller value would make a window of a few packets
 MAX_ORIGINS = 1024  # whose last connection is remembered
-MAX_AHEAD_BYTES = 6 << 20  # the size to which Linux lets a window grow by itself
 AT_ONCE = 4  # first connections to a server: with Linux, a backlog of five takes six before they are accepted
 APART_S = 0.001  # between the others: a simple server accepts a connection in some 0.2 ms
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
@@ -278,22 +275,6 @@ def make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | No
     """Make the function that makes a socket for an address; None: no setting needs such a function."""
     if not network.public_only and network.limit_bps is None and network.addresses is None:
         return None
-    from cfetch.wire.targets import is_public  # most runs have none of these settings
+    from cfetch.wire.own_sockets import make_factory  # most runs have none of these settings
 
-    limit_bps = network.limit_bps
-    ahead_bytes = (
-        None if limit_bps is None else min(max(int(limit_bps * AHEAD_S), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
-    )
-
-    def make_socket(address: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
-        family, kind, protocol, _, where = address
-        if network.public_only and not is_public(where[0]):
-            raise NotPublic
-        if network.addresses is not None:
-            network.addresses.add(where[0])
-        made = socket.socket(family, kind, protocol)
-        if ahead_bytes is not None:  # before the connection, as it limits the offered window
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ahead_bytes)
-        return made
-
-    return make_socket
+    return make_factory(network)

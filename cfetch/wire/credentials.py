@@ -43,14 +43,12 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         return {**secrets, **own}
 
 
-def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credentials | None:
-    """Read the headers, the token and the cookies that the options name; None if they name none.
+def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credentials:
+    """Read the headers, the token and the cookies that the options name.
 
     Raises:
         ConfigError: a header is not valid, the variable is not set, or the file cannot be read.
     """
-    if not (options.headers or options.bearer_env or options.cookies):
-        return None
     stated = [text.partition(":") for text in options.headers]
     headers: Headers = ()
     for name, _, value in stated:

@@ -8,19 +8,17 @@ import base64
 import ssl
 from collections.abc import Mapping
 from contextvars import ContextVar
-from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from cfetch.base.config.kinds import read_proxy
 from cfetch.base.config.wire import MAX_HEAD_BYTES, NetworkOptions
-from cfetch.base.errors import ConfigError, UsageError
-from cfetch.base.schemes import HTTP, WEB
+from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.manifest.digests import missing_library
-from cfetch.wire.credentials import Credentials, read_credentials
+
+if TYPE_CHECKING:
+    from cfetch.wire.credentials import Credentials
 
 OwnSession: TypeAlias = Any
 """A ``aiohttp.ClientSession``, or a function that makes one in the event loop of the run."""
@@ -60,7 +58,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     proxies: dict[str, SecretUrl] = {}
     no_proxy: str = ""
     logins: dict[str, SecretText] = {}
-    credentials: Credentials | None = None
+    credentials: "Credentials | None" = None
     user_agent: str | None = None
     tls: ssl.SSLContext | None = None
     public_only: bool = False
@@ -126,59 +124,28 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
             f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "
             "which addresses they lead to. Set one of them, or let the proxy refuse what is not public"
         )
-    proxies, no_proxy = _find_proxies(options, env)
-    is_socks = any(proxy.reveal().lower().startswith("socks") for proxy in proxies.values())
-    if is_socks and find_spec("aiohttp_socks") is None:
-        raise UsageError(missing_library("a SOCKS proxy", "aiohttp-socks", "socks"))
+    proxies: dict[str, SecretUrl] = {}
+    no_proxy, is_socks = "", False
+    if proxied:
+        from cfetch.wire.proxies import find_proxies  # few runs have one
+
+        proxies, no_proxy, is_socks = find_proxies(options, env)
     session = OWN_SESSION.get()
     return Network(
         proxies=proxies,
         no_proxy=no_proxy,
         logins=_read_logins(env) if options.netrc else {},
-        credentials=read_credentials(options, env),
+        credentials=_read_credentials(options, env),
         user_agent=options.user_agent,
         tls=_make_tls(options),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
-        resolve=_read_addresses(options.resolve),
+        resolve=_read_addresses(options.resolve) if options.resolve else {},
         max_head_bytes=options.max_head_bytes,
         logs_in_at_redirects=options.netrc_redirects,
         needs_session=is_socks or session is not None or "session" in (options.transport, IMPOSED),
         session=session,
     )
-
-
-def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
-    if not texts:
-        return {}
-    from cfetch.base.config.addresses import split_address  # few runs name addresses
-
-    by_host: dict[tuple[str, int], list[str]] = {}
-    for host, port, address in map(split_address, texts):
-        by_host.setdefault((host, port), []).append(address)
-    return by_host
-
-
-def _find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
-    """Find the proxies by scheme, and the hosts without proxy. A lower-case variable wins, as with curl."""
-    if options.proxy:
-        return dict.fromkeys(WEB, SecretUrl(options.proxy)), ""
-    proxies: dict[str, SecretUrl] = {}
-    if not options.proxy_from_env:
-        return proxies, ""
-    for scheme in WEB:
-        # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
-        upper = () if scheme == HTTP and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
-        names = (f"{scheme}_proxy", *upper, "all_proxy", "ALL_PROXY")
-        name = next((name for name in names if env.get(name)), None)
-        if name is None:
-            continue
-        text = env[name] if "://" in env[name] else f"{HTTP}://{env[name]}"
-        try:
-            proxies[scheme] = SecretUrl(read_proxy(text))
-        except ValueError as error:
-            raise ConfigError(f"environment variable {name}, which proxy_from_env reads: {error}") from None
-    return proxies, env.get("no_proxy") or env.get("NO_PROXY") or ""
 
 
 def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
@@ -194,3 +161,17 @@ def _make_tls(options: NetworkOptions) -> ssl.SSLContext | None:
     from cfetch.wire.own_tls import make_tls_context  # few runs have certificates of their own
 
     return make_tls_context(options)
+
+
+def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
+    from cfetch.base.config.addresses import read_addresses  # few runs name addresses
+
+    return read_addresses(texts)
+
+
+def _read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> "Credentials | None":
+    if not (options.headers or options.bearer_env or options.cookies):
+        return None
+    from cfetch.wire.credentials import read_credentials  # many runs need no login
+
+    return read_credentials(options, env)

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.app.download import prepare
-from cfetch.base.config.layers import resolve, show
+from cfetch.base.config.layers import resolve
 from cfetch.base.config.settings import Settings
+from cfetch.base.config.shown import show
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretUrl

@@ -9,7 +9,7 @@ import pytest
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Refused, Transient, UsageError
 from cfetch.base.secret import SecretUrl
-from cfetch.wire import network as network_module
+from cfetch.wire import proxies
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 from cfetch.wire.session import SessionTransport
@@ -96,7 +96,7 @@ async def test_what_a_socks_proxy_refuses_is_named_as_that():
 
 def test_a_socks_proxy_without_its_library_is_refused_before_a_request(monkeypatch):
     """The message names the extra."""
-    monkeypatch.setattr(network_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(proxies, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"aiohttp-socks.*cfetch\[socks\]"):
         make_network(Settings(proxy="socks5://127.0.0.1:1").network, {})
 

@@ -9,6 +9,7 @@
     python_words.py     flags in help and errors as keywords of Python
     python_values.py    values of options in Python's forms; settings_words.py: their types
     settings_page.py    writes docs/settings.md
+    shown.py        the resolved options as a document, for ``--show-config``
     document.py     a YAML file as plain text values: no types are guessed
     straggler.py    the options of the straggler room, with the names of the Databricks drivers too
     path_filter.py  which paths of a list or a feed are taken

@@ -15,3 +15,11 @@ def split_address(text: str) -> tuple[str, int, str]:
         return match[1].lower(), int(match[2]), str(ip_address(match[3]))
     except ValueError:
         raise ValueError("must be HOST:PORT:ADDRESS, like h.test:443:192.0.2.1 or h.test:443:[::1]") from None
+
+
+def read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
+    """The addresses by host and port. Raises ValueError."""
+    by_host: dict[tuple[str, int], list[str]] = {}
+    for host, port, address in map(split_address, texts):
+        by_host.setdefault((host, port), []).append(address)
+    return by_host

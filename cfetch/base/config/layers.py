@@ -4,7 +4,6 @@ File and environment may also hold the six property names of the Databricks driv
 """
 
 import difflib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -224,28 +223,3 @@ def _is_list(name: str) -> bool:
 def _nearest(key: str) -> str:
     near = difflib.get_close_matches(key.replace("-", "_").lower(), KINDS, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KINDS)}"
-
-
-def show(resolved: Resolved) -> str:
-    """YAML that ``--config`` reads back, with each value's origin as a comment."""
-    lines = []
-    for name, kind in KINDS.items():
-        value = getattr(resolved.settings, name)
-        if value is None:
-            shown = f"# {name}: not set"
-        elif kind.secret:
-            shown = f"# {name}: <redacted>"
-        else:
-            shown = f"{name}: {_as_yaml(kind, value)}"
-        lines.append(f"{shown:<40}  # {resolved.origins[name]}")
-    return "\n".join(lines)
-
-
-def _as_yaml(kind: Kind, value: Any) -> str:  # noqa: ANN401 - each option has its own type
-    from cfetch.base.config.document import quote
-
-    if kind.is_list and len(value) == 1:
-        (value,) = value
-    if isinstance(value, tuple):
-        return "[" + ", ".join(json.dumps(item) for item in value) + "]"  # no comma splits an item
-    return quote(value) if isinstance(value, str) else kind.show(value)

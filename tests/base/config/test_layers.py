@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.base.config.layers import find_user_file, resolve, show
+from cfetch.base.config.layers import find_user_file, resolve
 from cfetch.base.config.option_table import FORMULA, PRESETS
 from cfetch.base.config.settings import KINDS, Settings
+from cfetch.base.config.shown import show
 from cfetch.base.errors import ConfigError
 
 

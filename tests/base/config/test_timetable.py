@@ -2,8 +2,9 @@
 
 import pytest
 
-from cfetch.base.config.layers import resolve, show
+from cfetch.base.config.layers import resolve
 from cfetch.base.config.settings import Settings
+from cfetch.base.config.shown import show
 from cfetch.base.config.timetable import MAX_BPS, parse_timetable
 from cfetch.base.errors import ConfigError
 from cfetch.tasks.shares.task import divide_limits

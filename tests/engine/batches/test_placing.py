@@ -346,12 +346,12 @@ def test_without_sizes_no_time_is_claimed(world):
 
 
 def test_committed_batches_still_count_where_they_are(world):
-    """In ``count``, a volume that works long on its first batch is as full as the others in the end."""
-    entries, scripts = named(9, 1)
-    scripts["b0/f0"] = [Reply(BODY, rate_bps=100.0)]
-    world.run(entries, scripts, placement="count", concurrency=2, mitigation=False)
+    """In ``count``, a volume whose batches come slowly is as full as the others in the end."""
+    entries, scripts = named(30, 1)
+    scripts |= {f"b{number}/f0": [Reply(BODY, rate_bps=100.0)] for number in range(3, 30, 3)}
+    world.run(entries, scripts, placement="count", mitigation=False)
     assert set(world.statuses.values()) == {"done"}
-    assert [len(there) for there in world.trees] == [3, 3, 3]
+    assert [len(there) for there in world.trees] == [10, 10, 10]
 
 
 def test_stragglers_on_one_volume_speak_against_it(world):

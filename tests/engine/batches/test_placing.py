@@ -423,7 +423,8 @@ def test_a_volume_that_comes_back_before_the_deadline_takes_the_rest(tmp_path):
 
 def test_a_volume_that_comes_back_after_its_last_pause_is_used_at_the_deadline(tmp_path):
     """Its probes are 0.5 to 19.5 s after it failed, and the deadline of 20 s is one more."""
-    world, died = World(tmp_path, volumes=2), []
+    world = World(tmp_path, volumes=2)
+    died: list[float] = []
 
     def fill(world):
         world.volumes[0].free_bytes = lambda: 0

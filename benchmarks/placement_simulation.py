@@ -1,8 +1,8 @@
 """How even batches are placed, and what that is worth: the real Placer over simulated volumes.
 
 Four volumes write what comes to them, each at its own speed, shared evenly by the batches under way there.
-Files are log-uniform from 1 KiB to 1 GiB, cut into batches by cut(); batches arrive largest first. Nothing of
-this takes real time, and nothing is random but the sizes. Usage::
+Files are log-uniform from 1 KiB to 1 GiB, cut into batches by cut(), which arrive the largest first for
+``finish``, else in order. Nothing of this takes real time, and nothing is random but the sizes. Usage::
 
     python benchmarks/placement_simulation.py [--seeds N] [--files N] [--places K]
 
@@ -74,7 +74,7 @@ class Simulation:
         self.places = places
         self.volumes = range(len(scene.speeds_bps))
         self.placer = Placer(len(self.volumes), mode=mode, deadline_s=inf)
-        self.coming = list(reversed(batches.order))
+        self.coming = list(reversed(batches.order if mode is Mode.FINISH else range(len(batches.bytes))))
         self.running: list[dict[int, float]] = [{} for _ in self.volumes]
         self.moved = [0.0 for _ in self.volumes]
         self.written = [0 for _ in self.volumes]
@@ -158,6 +158,7 @@ class Simulation:
         """Batches of which less than half a byte is left: the rest is rounding."""
         for batch in [batch for batch, left in self.running[at].items() if left < 0.5]:
             del self.running[at][batch]
+            self.placer.add_held(at, self.batches.bytes[batch], self.batches.files[batch])
             assert self.placer.finish(batch, self.now_s, of=at)
             self.written[at] += self.batches.bytes[batch]
             self.left -= 1

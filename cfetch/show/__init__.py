@@ -9,6 +9,7 @@ Listeners of a run::
     metrics_reading.py  reads such files
     summary.py          makes summary and exit code from events
     counts.py           the one tally of entries, bytes and retries (pure)
+    volume_tally.py     the same for each of several volumes
     digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
     causes.py           failures grouped by cause (pure)

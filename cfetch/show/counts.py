@@ -69,25 +69,6 @@ class Counts(Sums):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.end_s = end_s
 
-    def split_off(self, left: int) -> "Counts":
-        """The files in place above ``left``; their bytes are in proportion."""
-        lost = max(0, self.in_place - left)
-        done = min(self.done, lost)
-        return Counts(
-            done=done,
-            done_bytes=self.done_bytes * done // max(1, self.done),
-            skipped=lost - done,
-            skipped_bytes=self.skipped_bytes * (lost - done) // max(1, self.skipped),
-        )
-
-    def take_back(self, gone: "Counts") -> None:
-        """Note that files which were counted as in place cannot be read any more."""
-        self.done -= gone.done
-        self.done_bytes -= gone.done_bytes
-        self.skipped -= gone.skipped
-        self.skipped_bytes -= gone.skipped_bytes
-        self.missing_bytes += gone.in_place_bytes
-
     @property
     def in_place(self) -> int:
         """Entries whose file is published."""

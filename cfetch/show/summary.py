@@ -4,7 +4,7 @@
 and ``bytes.wasted`` those of them that are in no file at the end (see ``cfetch.show.wasted_bytes``).
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ from cfetch.show.counts import Counts, LiveCounts
 from cfetch.show.ending import Ending, Limits
 from cfetch.show.event_records import make_event_record
 from cfetch.show.makespan import Makespan
+
+if TYPE_CHECKING:
+    from cfetch.show.volume_tally import VolumeTally
 
 MAX_FAILURES = 1000  # scripts read a summary as a whole; the metrics file has every failure
 
@@ -100,25 +103,6 @@ def summary_of(
     )
 
 
-class _VolumeTally:
-    """What is in place on one of several volumes."""
-
-    def __init__(self) -> None:
-        self.counts = Counts()
-        self.batches = 0
-        self.out_of_use: str | None = None
-
-    def describe(self, name: str) -> Summary.Volume:
-        """Its part of the summary."""
-        return Summary.Volume(
-            volume=name,
-            files=self.counts.in_place,
-            bytes=self.counts.in_place_bytes,
-            batches=self.batches,
-            out_of_use=self.out_of_use,
-        )
-
-
 class Tally:
     """A listener that counts; ``summary`` may be asked at any time."""
 
@@ -137,7 +121,7 @@ class Tally:
         self._makespan = Makespan()
         self._ending = Ending()
         self._limits = Limits("", 1, None, None, None)
-        self._volumes: dict[str, _VolumeTally] = {}  # if there are several
+        self._volumes: dict[str, VolumeTally] = {}  # if there are several
 
     def __call__(self, event: Event) -> None:
         """Count the event."""
@@ -163,7 +147,9 @@ class Tally:
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
             self._limits = Limits.of(event.settings, event.concurrency)
             if len(event.destinations) > 1:
-                self._volumes = {name: _VolumeTally() for name in event.destinations}
+                from cfetch.show.volume_tally import VolumeTally  # most runs have one volume
+
+                self._volumes = {name: VolumeTally() for name in event.destinations}
         elif isinstance(event, BatchCommitted) and event.volume in self._volumes:
             self._volumes[event.volume].batches += 1
         elif isinstance(event, VolumePaused):
@@ -171,11 +157,9 @@ class Tally:
             if volume is not None:
                 volume.out_of_use = event.reason
             if event.left is not None:
-                held = self.counts if volume is None else volume.counts
-                gone = held.split_off(event.left)
-                held.take_back(gone)
-                if held is not self.counts:
-                    self.counts.take_back(gone)
+                from cfetch.show.volume_tally import take_back  # it is rare
+
+                take_back(self.counts, volume, event.left)
 
     def _note_entry(self, record: FileRecord) -> None:
         self._makespan.add(record)

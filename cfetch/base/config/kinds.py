@@ -163,17 +163,14 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
     """A whole number (int), or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
-        percent = raw.strip().removesuffix("%")
-        if percent == raw.strip():
+        share = _read_share(raw)
+        if share is None:
             return _read_int(raw)
-        share = _read_float(percent) / 100
         if not 0 <= share <= 1:
             raise ValueError(f"must be a number from {low} to {high}, or a share from 0% to 100%")
         return share
 
-    def show(value: float) -> str:
-        return f"{_show_float(value * 100)}%" if isinstance(value, float) else str(value)
-
+    show = _show_share(str)
     return Kind(metavar="N|P%", read=read, show=show, low=low, high=high, help=help_, why=why)
 
 
@@ -181,18 +178,24 @@ def size_or_share(high: int, help_: str, why: str = "") -> Kind:
     """Bytes (int), written like 10G, or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
-        percent = raw.strip().removesuffix("%")
-        if percent == raw.strip():
+        share = _read_share(raw)
+        if share is None:
             return parse_size(raw)
-        share = _read_float(percent) / 100
         if not 0 <= share < 1:
             raise ValueError("must be a size, or a share from 0% to below 100%")
         return share
 
-    def show(value: float) -> str:
-        return f"{_show_float(value * 100)}%" if isinstance(value, float) else size_text(value)
-
+    show = _show_share(size_text)
     return Kind(metavar="SIZE|P%", read=read, show=show, low=0, high=high, help=help_, why=why)
+
+
+def _read_share(raw: str) -> float | None:
+    percent = raw.strip().removesuffix("%")
+    return None if percent == raw.strip() else _read_float(percent) / 100
+
+
+def _show_share(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: f"{_show_float(value * 100)}%" if isinstance(value, float) else show(value)
 
 
 def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:

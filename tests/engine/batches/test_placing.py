@@ -345,6 +345,15 @@ def test_without_sizes_no_time_is_claimed(world):
     assert any("without sizes" in event.why for event in placed)
 
 
+def test_committed_batches_still_count_where_they_are(world):
+    """In ``count``, a volume whose batches come slowly is as full as the others in the end."""
+    entries, scripts = named(30, 1)
+    scripts |= {f"b{number}/f0": [Reply(BODY, rate_bps=100.0)] for number in range(3, 30, 3)}
+    world.run(entries, scripts, placement="count", mitigation=False)
+    assert set(world.statuses.values()) == {"done"}
+    assert [len(there) for there in world.trees] == [10, 10, 10]
+
+
 def test_stragglers_on_one_volume_speak_against_it(world):
     """All files of one batch are far slower than the rest: its volume gets no new batch for a while."""
     entries, scripts = named(40, 4)
@@ -410,6 +419,25 @@ def test_a_volume_that_comes_back_before_the_deadline_takes_the_rest(tmp_path):
 
     world.run(*named(30, 1), before=fill, on=come_and_go, placement_deadline=20.0)
     assert set(world.statuses.values()) == {"done"}
+
+
+def test_a_volume_that_comes_back_after_its_last_pause_is_used_at_the_deadline(tmp_path):
+    """Its probes are 0.5 to 19.5 s after it failed, and the deadline of 20 s is one more."""
+    world = World(tmp_path, volumes=2)
+    died: list[float] = []
+
+    def fill(world):
+        world.volumes[0].free_bytes = lambda: 0
+
+    def come_and_go(event):
+        if world.volumes[1].made == 10 and not died:
+            died.append(event.t_s)
+        world.volumes[1].dead = bool(died) and event.t_s < died[0] + 19.6
+
+    world.run(*named(30, 1), before=fill, on=come_and_go, placement_deadline=20.0)
+    assert set(world.statuses.values()) == {"done"}
+    again = [event.t_s for event in world.of(BatchPlaced) if "probe" in event.why]
+    assert 19.9 < again[-1] - died[0] < 21.0
 
 
 def test_a_batch_that_no_volume_brings_to_an_end_is_given_up(world):

@@ -60,7 +60,7 @@ def test_a_format_that_spark_has_found_may_stay():
     class Refusal(PySparkException):
         """Spark's error with the first of the conditions."""
 
-        def getCondition(self):
+        def getCondition(self):  # noqa: N802 - Spark's name
             return conditions[0]
 
     def refuse(source):

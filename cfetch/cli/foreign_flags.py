@@ -155,7 +155,6 @@ FLAGS: Mapping[str, str] = {
     "--rate-limit": _RATE,
     "--password": _LOGIN,
     "--http-password": _LOGIN,
-    "--cookie-jar": _COOKIES,
     "--http-proxy": "--proxy URL, or --proxy-from-env",
     "--https-proxy": "--proxy URL, or --proxy-from-env",
     "--update": _CHECK,

@@ -62,5 +62,19 @@ def register(spark: "SparkSession") -> None:
 
         slots = count_slots(session)  # no source can ask a session for them
         for source in (FilesSource, FeedSource, WebdatasetSink, ParquetSink):
-            session.dataSource.register(type(source.__name__, (source,), {"slots": slots}))
+            _register_source(session, type(source.__name__, (source,), {"slots": slots}))
         check_planning_python(session)
+
+
+def _register_source(session: "SparkSession", source: type) -> None:
+    """Register a format, in place of what the session has under its name.
+
+    Spark 4.0 does not replace the one that it has found by itself, which does the same with fewer shares.
+    """
+    from cfetch.plugins.spark.session import name_condition
+
+    try:
+        session.dataSource.register(source)
+    except Exception as error:
+        if name_condition(error) != "DATA_SOURCE_ALREADY_EXISTS":
+            raise

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -256,6 +257,31 @@ class ObjectStore:
             lambda: self._obstore.put_async(self._store, key, data, use_multipart=False),
         )
 
+    async def create(self, key: str, data: bytes) -> bool:
+        """Put a small object unless there is one; False: there is."""
+        with suppress(FileExistsError):
+            await self._ask(
+                f"put {printable(key)}",
+                lambda: self._obstore.put_async(self._store, key, data, mode="create", use_multipart=False),
+                passes=(FileExistsError,),
+            )
+            return True
+        return False
+
+    async def put_pieces(self, key: str, path: Path, size_bytes: int) -> None:
+        """Put a file of any size, in pieces, each within the time limit of the store's client."""
+        try:
+            await self._obstore.put_async(self._store, key, path, chunk_size=piece_bytes_for(size_bytes))
+        except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
+            raise self._fault(error, f"put {printable(key)}") from None
+
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store, which does it by itself."""
+        await self._ask(
+            f"copy {printable(source)}",
+            lambda: self._obstore.copy_async(self._store, source, target, overwrite=True),
+        )
+
     async def read(self, key: str) -> Small | None:
         """Read a small object; None if there is none."""
 
@@ -297,8 +323,15 @@ class ObjectStore:
 
         return Upload(key, file, piece_bytes, put_whole, self._ask)
 
-    async def _ask(self, what: str, call: Callable[[], Awaitable[T]], *, may_lack: bool = False) -> T:
-        """Make a call within the time limit. ``may_lack``: pass on a FileNotFoundError."""
+    async def _ask(
+        self,
+        what: str,
+        call: Callable[[], Awaitable[T]],
+        *,
+        may_lack: bool = False,
+        passes: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Make a call within the time limit. Passes on ``passes``; ``may_lack``: also a FileNotFoundError."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await call()
@@ -311,6 +344,8 @@ class ObjectStore:
             if may_lack and "<Code>NoSuchBucket</Code>" not in str(error):
                 raise
             raise self._fault(error, what) from None
+        except passes:
+            raise
         except Exception as error:  # noqa: BLE001 - of many types; what they have in common is the store
             raise self._fault(error, what) from None
 

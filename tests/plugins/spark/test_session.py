@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from cfetch.base.errors import UsageError
-from cfetch.plugins.spark import download, register
+from cfetch.plugins.spark import _register_source, download, register
 from cfetch.plugins.spark.prepare.manifests import prepare
 from cfetch.plugins.spark.session import count_local_slots, mask_master, spark_session
 from tests.cli.verbs import PROJECT
@@ -48,6 +51,26 @@ def test_the_verb_makes_a_session_of_its_own(tmp_path):
     assert json.loads(ended.stdout)["files"] == 5
     assert "starting Spark at local[1]\n" in ended.stderr
     assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
+
+
+def test_a_format_that_spark_has_found_may_stay():
+    """Spark 4.0 refuses to replace it; another refusal is raised."""
+    conditions = ["DATA_SOURCE_ALREADY_EXISTS", "ANOTHER"]
+
+    class Refusal(PySparkException):
+        """Spark's error with the first of the conditions."""
+
+        def getCondition(self):  # noqa: N802 - Spark's name
+            return conditions[0]
+
+    def refuse(source):
+        raise Refusal("no")
+
+    session: Any = SimpleNamespace(dataSource=SimpleNamespace(register=refuse))
+    _register_source(session, object)
+    conditions.pop(0)
+    with pytest.raises(PySparkException):
+        _register_source(session, object)
 
 
 SUBMITTED = """

@@ -58,8 +58,10 @@ class Options(NamedTuple):
         return is_object_store(self.settings.to[0])
 
 
-def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
+def read_options(options: Mapping[str, str], *own: str, needed: str, takes_store: bool = False) -> Options:
     """Read options. ``own``: further names that the source knows. ``needed`` and ``to`` must be there.
+
+    ``takes_store``: the files may become objects of a store.
 
     Raises:
         ConfigError: an option is unknown, missing, or out of its range.
@@ -93,6 +95,7 @@ def read_options(options: Mapping[str, str], *own: str, needed: str) -> Options:
         settings,
         own={key: value for key, value in options.items() if key in {needed, *own}},
         content_bytes=limit if wanted == "true" else None,
+        takes_store=takes_store,
     )
     return made._replace(env=made.env | named)
 

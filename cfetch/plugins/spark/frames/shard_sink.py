@@ -4,9 +4,11 @@ Spark's protocol of commits in two phases: each task stages its shards, and the 
 when all tasks are over, or none.
 """
 
+import hashlib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
@@ -22,9 +24,16 @@ from cfetch.plugins.spark.frames.pieces import (
     refuse_taken_names,
     refuse_unfit_columns,
 )
-from cfetch.plugins.spark.frames.shards import ShardJob, open_stage, publish_shards, stage_shard
+from cfetch.plugins.spark.frames.shards import (
+    ShardJob,
+    finish_publishing,
+    open_stage,
+    publish_shards,
+    stage_shard,
+)
 from cfetch.plugins.spark.work import current_task
 
+SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
 
 
@@ -57,7 +66,9 @@ class WebdatasetSink(DataSource):
             given["content"] = "true"
         elif {"content", "content_limit"} & set(given):
             raise ConfigError("option content_limit is of cfetch.parquet; a tar file takes files of any size")
-        options = read_options(given, "files_per_shard", "headers_column", needed="path")
+        options = read_options(
+            given, "files_per_shard", "headers_column", "key", needed="path", takes_store=True
+        )
         columns = _choose_columns(options, schema)
         taken = list_results(content=not self.is_tar)
         if columns.get("path") == "path":
@@ -66,12 +77,20 @@ class WebdatasetSink(DataSource):
         files = options.own.get("files_per_shard", str(FILES_PER_SHARD))
         if not (files.isascii() and files.isdecimal() and 1 <= int(files) <= 1_000_000):
             raise ConfigError("option files_per_shard must be a whole number from 1 to 1000000")
-        root = options.root
+        store, root = None, options.root
+        if options.is_store:
+            from cfetch.plugins.spark.frames.shard_store import ShardStore  # obstore is an extra
+
+            settings = options.settings
+            store, root = ShardStore(settings.to[0], options.env, settings.write_timeout), Path(SCRATCH)
         spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
         work = Work(options, spec, columns, is_scratch=True, makes=False, sharers=self.slots)
-        job = ShardJob(work, root, self.is_tar)
+        job = ShardJob(work, root, self.is_tar, store)
         open_stage(job)
-        return ShardWriter(job, int(files), overwrite=overwrite)
+        key = options.own.get("key")
+        key = None if key is None else hashlib.sha256(key.encode()).hexdigest()
+        is_over = key is not None and finish_publishing(job, key)
+        return ShardWriter(job, int(files), overwrite=overwrite, key=key, is_over=is_over)
 
 
 class ParquetSink(WebdatasetSink):
@@ -108,7 +127,12 @@ def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
 class ShardWriter(DataSourceArrowWriter):
     """Writes one frame; it goes to the executors, with the secrets that a task needs."""
 
-    def __init__(self, job: ShardJob, files_per_shard: int, *, overwrite: bool) -> None:
+    def __init__(
+        self, job: ShardJob, files_per_shard: int, *, overwrite: bool, key: str | None, is_over: bool
+    ) -> None:
+        """``is_over``: a job with the same ``key`` has written these shards, so this one writes nothing."""
+        self._key = key
+        self._is_over = is_over
         self._job = job
         self._files_per_shard = files_per_shard
         self._overwrite = overwrite
@@ -117,6 +141,8 @@ class ShardWriter(DataSourceArrowWriter):
         """Stage the shards of a partition, on an executor. Raises LocalFault."""
         context = current_task()
         partition, task = context.partitionId(), context.taskAttemptId()
+        if self._is_over:
+            return StagedShards(partition, [])
         pieces = enumerate(cut_pieces(iterator, self._files_per_shard))
         return StagedShards(
             partition,
@@ -131,7 +157,8 @@ class ShardWriter(DataSourceArrowWriter):
         staged = [message for message in messages if isinstance(message, StagedShards)]
         staged.sort(key=lambda message: message.partition)
         names = [name for message in staged for name in message.names]
-        publish_shards(self._job, names, overwrite=self._overwrite)
+        if not self._is_over:
+            publish_shards(self._job, names, overwrite=self._overwrite, key=self._key)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave whole shards in the stage: the same command finds them."""

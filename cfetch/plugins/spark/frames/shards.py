@@ -15,19 +15,23 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import count, groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cfetch.base.errors import LocalFault
 from cfetch.manifest.urls import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
 from cfetch.plugins.spark.frames.once import hold_lock
 from cfetch.plugins.spark.frames.pieces import Work, bring_to_scratch, join_results, require_on_executor
+from cfetch.plugins.spark.frames.shard_names import refuse_gone
 from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
-from cfetch.storage.files import STATE_NAME, make_private, on_disk
+from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
+
+if TYPE_CHECKING:
+    from cfetch.plugins.spark.frames.shard_store import ShardStore
 
 STAGE = "shards"
 TAR, PARQUET = ".tar", ".parquet"
@@ -36,11 +40,15 @@ _SAMPLE = re.compile(r"(?P<key>(?:.*/)?[^./]+)\.(?P<ending>[^/]+)\Z")  # webdata
 
 
 class ShardJob(NamedTuple):
-    """The work of all tasks of a write. ``is_tar``: files go into tar files, else into a column."""
+    """The work of all tasks of a write. ``is_tar``: files go into tar files, else into a column.
+
+    ``store``: the shards become objects there, and ``root`` is the directory in which a task makes them.
+    """
 
     work: Work
     root: Path
     is_tar: bool
+    store: "ShardStore | None" = None
 
     @property
     def stage(self) -> Path:
@@ -49,7 +57,13 @@ class ShardJob(NamedTuple):
 
 
 def open_stage(job: ShardJob) -> None:
-    """Make the stage, and remove the shards of jobs that died more than a month ago. Raises LocalFault."""
+    """Make the stage, and remove the shards of jobs that died more than a month ago.
+
+    Raises LocalFault; UsageError: a library for the store is missing.
+    """
+    if job.store is not None:
+        job.store.check()
+        return
     now_s = time.time()
     with on_disk(job.stage):
         make_private(job.stage)
@@ -66,13 +80,17 @@ def stage_shard(job: ShardJob, table: pa.Table, *, place: str, task: int) -> str
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    require_on_executor(job.stage)
+    if job.store is None:
+        require_on_executor(job.stage)
     settings = job.work.options.settings
     rows = read_url_rows(table, job.work.columns, make_document(settings.reading, settings.base_url))
     shown = _hide_secrets(table, job.work.columns)
     samples = _list_samples(shown, rows)
     digest = sha256(f"{rows.number} {json.dumps(samples)} {sorted(rows.faults.values())}".encode())
     name = f"{place}-{digest.hexdigest()[:32]}"
+    if job.store is not None:
+        _put_shard(job, job.store, shown, rows, samples, task, name)
+        return name
     with hold_lock(job.stage / f"{name}.lock"), on_disk(job.stage):
         if not _is_complete(job.stage / f"{name}{PARQUET}"):
             with bring_to_scratch(job.work, rows, task) as (receipt, scratch):
@@ -80,30 +98,78 @@ def stage_shard(job: ShardJob, table: pa.Table, *, place: str, task: int) -> str
     return name
 
 
-def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool) -> None:
+def _put_shard(
+    job: ShardJob,
+    store: "ShardStore",
+    shown: pa.Table,
+    rows: UrlRows,
+    samples: Mapping[str, Sequence[str]],
+    task: int,
+    name: str,
+) -> None:
+    """Make a shard in the task's own directory and put it into the store, unless it is there."""
+    if store.is_complete(name):
+        return
+    with bring_to_scratch(job.work, rows, task) as (receipt, scratch), on_disk(scratch):
+        own = job._replace(root=scratch / STATE_NAME / "made")
+        own.stage.mkdir(parents=True)
+        _write_shard(own, shown, rows, samples, receipt, scratch, name)
+        has_all = _is_complete(own.stage / f"{name}{PARQUET}")
+        store.stage(name, [*own.stage.iterdir()], has_all=has_all)
+
+
+def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool, key: str | None = None) -> None:
     """Give shards of the stage their final names, in order, on the driver. Raises LocalFault.
 
     Two jobs may write at once: numbers are given under a lock. A shard that both have made is in the stage
-    once; the second job then publishes nothing.
+    once; the second job then publishes nothing. ``key``: the job's; which shards get which numbers is noted
+    under it first, so that ``finish_publishing`` can end what was interrupted.
     """
+    if job.store is not None:
+        job.store.publish(names, overwrite=overwrite, key=key)
+        return
     with hold_lock(job.stage.with_suffix(".lock")), on_disk(job.root):
         gone = [name for name in names if not (job.stage / f"{name}{PARQUET}").exists()]
-        if gone:
-            raise LocalFault(
-                f"another job has published {len(gone)} of the {len(names)} shards of the same rows to "
-                f"{job.root}; run this one again if it should have them twice"
-            )
+        refuse_gone(gone, names, job.root)
         old = [path for path in job.root.iterdir() if _SHARD.match(path.name)]
         if overwrite:
             for path in old:
                 path.unlink()
         next_number = 0 if overwrite else max((int(path.stem) for path in old), default=-1) + 1
-        for number, name in enumerate(names, next_number):
-            for ending in (TAR, PARQUET):
-                with suppress(FileNotFoundError):  # a shard of Parquet has no tar file
-                    (job.stage / f"{name}{ending}").replace(job.root / f"{number:05d}{ending}")
-            (job.stage / f"{name}.lock").unlink(missing_ok=True)
-        (job.root / "_SUCCESS").touch()
+        pairs = [(name, number) for number, name in enumerate(names, next_number)]
+        if key is not None:
+            make_private(_find_journal(job, key).parent)
+            replace_file(_find_journal(job, key), msgspec.json.encode(pairs))
+        _rename_all(job, pairs)
+
+
+def finish_publishing(job: ShardJob, key: str) -> bool:
+    """Whether a job with this key has published; if it was interrupted, its shards get their names now.
+
+    Raises LocalFault.
+    """
+    if job.store is not None:
+        return job.store.finish(key)
+    with hold_lock(job.stage.with_suffix(".lock")), on_disk(job.root):
+        journal = _find_journal(job, key)
+        if not journal.exists():
+            return False
+        _rename_all(job, msgspec.json.decode(journal.read_bytes(), type=list[tuple[str, int]]))
+        return True
+
+
+def _find_journal(job: ShardJob, key: str) -> Path:
+    return job.stage.with_name("shard-keys") / key
+
+
+def _rename_all(job: ShardJob, pairs: Sequence[tuple[str, int]]) -> None:
+    """Rename what is in the stage; the rest has its name already."""
+    for name, number in pairs:
+        for ending in (TAR, PARQUET):
+            with suppress(FileNotFoundError):  # a shard of Parquet has no tar file
+                (job.stage / f"{name}{ending}").replace(job.root / f"{number:05d}{ending}")
+        (job.stage / f"{name}.lock").unlink(missing_ok=True)
+    (job.root / "_SUCCESS").touch()
 
 
 def _hide_secrets(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:

@@ -87,7 +87,8 @@ class TaskLog:
         return tally
 
     def _say(self, text: str) -> None:
-        print(f"cfetch on {self._executor}: {text}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"cfetch on {self._executor}: {text}\n")  # in one call: workers share the stream
+        sys.stderr.flush()
 
 
 class _Adder:

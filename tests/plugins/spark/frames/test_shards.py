@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cfetch.base.errors import ConfigError, LocalFault, UsageError
+from cfetch.plugins.spark.frames import shards
 from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
 from cfetch.plugins.spark.frames.shards import publish_shards, stage_shard
 from tests.plugins.spark.serving import asked, serving
@@ -60,7 +61,7 @@ def rows_of(origin, names=tuple(FILES)):
 def writer_of(tmp_path, sink=WebdatasetSink, *, names=NAMES, overwrite=False, **options):
     """The writer that Spark would ask for."""
     schema = types.StructType([types.StructField(name, types.StringType()) for name in names])
-    given = {"path": str(tmp_path / "set"), **OPTIONS, **options}
+    given = {"path": str(tmp_path / "set") if isinstance(tmp_path, Path) else tmp_path, **OPTIONS, **options}
     given = {name: value for name, value in given.items() if value is not None}
     return sink(given).writer(schema, overwrite)
 
@@ -134,6 +135,65 @@ def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
     assert samples["d/1"]["jpg"] == FILES["d/1.jpg"]
     assert json.loads(samples["d/1"]["json"]) == rows[1]
     assert asked(origin) == dict.fromkeys(names, 1)
+
+
+def test_shards_in_an_object_store(origin, bucket, tmp_path):
+    """Numbered after those that are there; a shard that a dead job has staged is not fetched again."""
+    objects = bucket.keys
+    names = [*list(FILES)[:6], "gone.jpg"]
+    rows = rows_of(origin, names)
+    writer = pickle.loads(pickle.dumps(writer_of(f"{bucket.url.replace('s3://', 's3a://')}/set")))
+    staged = [stage(writer, rows[:4], "00000-00000"), stage(writer, rows[4:], "00000-00001")]
+    assert not [key for key in objects() if not key.startswith("set/.cfetch/")]
+    origin.requests.clear()
+    again = writer_of(f"{bucket.url}/set")
+    assert [stage(again, rows[:4], "00000-00000"), stage(again, rows[4:], "00000-00001")] == staged
+    assert asked(origin) == dict.fromkeys(names[4:], 1)  # one of them had failed
+    publish(again, *staged)
+    with pytest.raises(LocalFault, match="another job has published 2 of the 2 shards"):
+        publish(writer, *staged)
+    publish(writer, stage(writer, rows[:1]))
+    published = [f"set/{n:05d}.{ending}" for n in range(3) for ending in ("parquet", "tar")]
+    assert [key for key in objects() if "/.cfetch/" not in key] == [*published, "set/_SUCCESS"]
+    assert not [key for key in objects() if "/.cfetch/shards/" in key]
+    (tmp_path / "0.tar").write_bytes(bucket.get("set/00000.tar"))
+    assert read_tar(tmp_path / "0.tar")["d/1"]["jpg"] == FILES["d/1.jpg"]
+    (tmp_path / "1.parquet").write_bytes(bucket.get("set/00001.parquet"))
+    assert pq.read_table(tmp_path / "1.parquet")["status"].to_pylist() == ["done", "done", "failed"]
+    over = writer_of(f"{bucket.url}/set", overwrite=True)
+    publish(over, stage(over, rows[:2]))
+    assert sorted(key for key in objects() if "/.cfetch/" not in key) == [
+        *("set/00003.parquet", "set/00003.tar", "set/_SUCCESS"),
+    ]
+
+
+@pytest.mark.parametrize("place", ["directory", "store"])
+def test_a_key_makes_a_repeated_job_write_nothing(place, origin, bucket, tmp_path, monkeypatch):
+    """A job that died while it gave names is finished by the next one with its key, which fetches nothing."""
+    to = tmp_path if place == "directory" else f"{bucket.url}/set"
+    rows = rows_of(origin, list(FILES)[:4])
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: Context(0))
+
+    def write(key):
+        writer = writer_of(to, key=key)
+        message = writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
+        origin.requests.clear()
+        writer.commit([message])
+        return message.names
+
+    def tars():
+        names = bucket.keys() if place == "store" else shown(tmp_path / "set")
+        return [name.rpartition("/")[2] for name in names if name.endswith(".tar") and "cfetch/" not in name]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "_rename_all", lambda *_: 1 / 0)
+        patch.setattr("cfetch.plugins.spark.frames.shard_store._copy_all", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write("night 7")
+    assert tars() == []
+    assert (write("night 7"), tars()) == ([], ["00000.tar"])
+    assert not origin.requests
+    assert (len(write("night 8")), tars()) == (1, ["00000.tar", "00001.tar"])
 
 
 def test_names_in_a_tar_file(origin, tmp_path):

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import FORMULA, PRESETS
 from cfetch.base.config.settings import KINDS, Settings
-from cfetch.base.config.straggler import PROPERTY_PREFIX, find_properties, name_property, read_properties
+from cfetch.base.config.straggler import (
+    PROPERTY_PREFIX,
+    find_misspelt,
+    find_nearest_property,
+    find_properties,
+    list_properties,
+    name_property,
+    read_properties,
+)
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 
@@ -184,6 +192,8 @@ def _layers(
         given = load(file)
         alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
         layers.append(_Layer(lambda _: str(file), given | alone))
+    for variable, right in find_misspelt(env).items():
+        problems.append(f"environment variable {printable(variable)!r} is unknown; did you mean {right!r}?")
     of_drivers = dict(find_properties(env).values())
     variables = dict(of_drivers)
     for variable, raw in env.items():
@@ -203,6 +213,10 @@ def _is_list(name: str) -> bool:
 
 
 def _nearest(key: str) -> str:
+    if key.lower().startswith(PROPERTY_PREFIX):
+        nearest = find_nearest_property(key.removeprefix(PROPERTY_PREFIX))
+        known = ", ".join(list_properties())
+        return f"; did you mean {nearest!r}?" if nearest else f"; known names of the drivers: {known}"
     near = difflib.get_close_matches(key.replace("-", "_").lower(), KINDS, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KINDS)}"
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from xml.etree import ElementTree as XML
+from xml.etree.ElementTree import fromstring
 
 import msgspec
 import pytest
@@ -24,7 +24,7 @@ def test_each_run_and_the_bounds_are_tests(broken, wrong, failures):
     runs = [
         msgspec.structs.replace(run, wrong=run.failed + wrong * (run.name == "none")) for run in whole.runs
     ]
-    suites = XML.fromstring(make_junit(msgspec.structs.replace(whole, runs=runs, broken=broken)))
+    suites = fromstring(make_junit(msgspec.structs.replace(whole, runs=runs, broken=broken)))
     cases = suites.findall("testsuite/testcase")
     assert [suites.get("tests"), suites.get("failures"), len(cases)] == ["4", str(failures), 4]
     assert [case.get("time") for case in cases[:3]] == [f"{run.wall_s:.3f}" for run in whole.runs]

@@ -6,7 +6,7 @@
     units.py        sizes, rates and durations as people write them; ``addresses.py``: those of hosts
     layers.py       default < ``--preset`` < ``--config`` file < ``CFETCH_…`` < flag, with each value's origin
     document.py     a YAML file as plain text values: no types are guessed
-    straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+    straggler.py    the options of the straggler room, and the names of the drivers; ``misspelt.py``
     reading.py      the options for reading a manifest: columns, names, faulty rows
     wire.py         the options of the wire: network and rate limits
     engine.py       the options of the engine's parts: widths, and placement on several volumes

@@ -15,8 +15,6 @@ from cfetch.base.config.option_table import FORMULA, PRESETS
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.config.straggler import (
     PROPERTY_PREFIX,
-    find_misspelt,
-    find_nearest_property,
     find_properties,
     list_properties,
     name_property,
@@ -192,9 +190,14 @@ def _layers(
         given = load(file)
         alone = {key: [raw] for key, raw in given.items() if isinstance(raw, str) and _is_list(key)}
         layers.append(_Layer(lambda _: str(file), given | alone))
-    for variable, right in find_misspelt(env).items():
-        problems.append(f"environment variable {printable(variable)!r} is unknown; did you mean {right!r}?")
     of_drivers = dict(find_properties(env).values())
+    if any(variable[:5].lower() in ("adbc.", "adbc_") for variable in env.keys() - of_drivers.keys()):
+        from cfetch.base.config.misspelt import find_misspelt  # few environments have such names
+
+        for variable, right in find_misspelt(env).items():
+            problems.append(
+                f"environment variable {printable(variable)!r} is unknown; did you mean {right!r}?"
+            )
     variables = dict(of_drivers)
     for variable, raw in env.items():
         if not variable.startswith(ENV_PREFIX) or variable in _ENV_OF_THE_COMMAND_LINE:
@@ -214,6 +217,8 @@ def _is_list(name: str) -> bool:
 
 def _nearest(key: str) -> str:
     if key.lower().startswith(PROPERTY_PREFIX):
+        from cfetch.base.config.misspelt import find_nearest_property  # the same
+
         nearest = find_nearest_property(key.removeprefix(PROPERTY_PREFIX))
         known = ", ".join(list_properties())
         return f"; did you mean {nearest!r}?" if nearest else f"; known names of the drivers: {known}"

@@ -5,9 +5,8 @@ six property names of the Databricks drivers and is off by default, as in the dr
 refuses a value that it cannot read, instead of quietly using the default.
 """
 
-import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
@@ -16,8 +15,6 @@ from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 
 PROPERTY_PREFIX = "adbc.databricks.cloudfetch."
-CLOSE = 0.8  # the drivers' other options are less like them
-MEANT = ("stragg", "stragl", "fallback")
 
 
 class StragglerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,32 +137,7 @@ def list_properties() -> list[str]:
     return [PROPERTY_PREFIX + known.name for known in _PROPERTIES.values()]
 
 
-def find_misspelt(variables: Iterable[str]) -> dict[str, str]:
-    """Find variables that are meant as one of the properties: name as written -> the right name.
-
-    The drivers have other options with the same prefix, which are none of ours: only a name that is like one
-    of the properties, or speaks of stragglers or of the fallback, is meant for them.
-    """
-    right = {spelling for name in list_properties() for spelling in _spell(name)}
-    misspelt = {}
-    for variable in set(variables) - right:
-        for way, prefix in enumerate(_spell(PROPERTY_PREFIX)):
-            if variable.lower().startswith(prefix.lower()):
-                near = find_nearest_property(variable[len(prefix) :])
-                if near is not None:
-                    misspelt[variable] = _spell(near)[way]
-    return misspelt
-
-
-def find_nearest_property(name: str) -> str | None:
-    """The property that a name, without its prefix, is meant as; None: it is none of them."""
-    names = [known.name for known in _PROPERTIES.values()]
-    is_meant = any(word in name.lower() for word in MEANT)
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.0 if is_meant else CLOSE)
-    return PROPERTY_PREFIX + near[0] if near else None
-
-
-def _spell(name: str) -> tuple[str, str]:
+def spell_property(name: str) -> tuple[str, str]:
     """The two ways to write a property; a shell cannot export a name with dots."""
     return name, name.upper().replace(".", "_")
 
@@ -175,7 +147,7 @@ def find_properties(variables: Mapping[str, object]) -> dict[str, tuple[str, obj
 
     A variable may also be written in capitals with underscores.
     """
-    spellings = {spelling: name for name in list_properties() for spelling in _spell(name)}
+    spellings = {spelling: name for name in list_properties() for spelling in spell_property(name)}
     return {spellings[key]: (key, value) for key, value in variables.items() if key in spellings}
 
 

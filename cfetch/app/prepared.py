@@ -170,20 +170,16 @@ class Prepared:
             UsageError: a file is larger, or the settings are for files at a destination.
             LocalFault: as ``run``.
         """
-        from cfetch.app.stream import check_for_stream, make_stream_engine  # most runs keep their files
-        from cfetch.run.stream_run import MEMORY, StreamGuard
+        from cfetch.app.stream import make_stream_engine, make_stream_guard  # most runs keep their files
 
-        plan = check_for_stream(self._for_engines, self._settings, most_bytes)
         prove_threads(1)
         check_metrics_library(self._settings)
-        engine = make_stream_engine(plan, self._context, outbox, most_bytes)
-        frame = self._make_frame(engine, roots=(MEMORY,))
-        guard, metrics = StreamGuard(self._instant), None
+        engine, name = make_stream_engine(self._for_engines, self._context, outbox, most_bytes)
+        guard, metrics = make_stream_guard(self._instant), None
         if self._settings.metrics is not None:
-            path = find_metrics_path(self._settings, self._state, guard.instant, guard.epoch)
-            metrics = MetricsFile(path, limit_s=self._limit_s)
+            metrics = MetricsFile(self._metrics_path(guard), limit_s=self._limit_s)
         try:
-            return self._go(frame, guard, metrics, listener)
+            return self._go(self._make_frame(engine, (name,)), guard, metrics, listener)
         finally:
             outbox.close()
 
@@ -386,7 +382,7 @@ class Prepared:
             table.bucket.put_directory(f"plans/{instant}", directory)
             shutil.rmtree(directory, ignore_errors=True)  # it holds signed links, and others end the plan
 
-    def _metrics_path(self, execution: Execution) -> Path:
+    def _metrics_path(self, execution: Guard) -> Path:
         path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)
         refuse_wanted_place("metrics", path, self._volumes, self.plan)
         return path

@@ -15,7 +15,7 @@ from cfetch.base.config.units import size_text
 from cfetch.base.errors import ConfigError, ManifestError, Problem, UsageError
 from cfetch.base.secret import printable
 from cfetch.manifest.plan import Plan
-from cfetch.run.stream_run import Outbox, StreamEngine
+from cfetch.run.stream_run import MEMORY, Outbox, StreamEngine, StreamGuard
 from cfetch.storage.files import local_fault
 
 LEAST_BYTES = 1 << 20  # of memory: some 16 downloads with a buffer of 64 KiB each
@@ -32,7 +32,7 @@ def open_plan_place(settings: Settings) -> Iterator[Settings]:
         yield replace(settings, to=(name,), state=None, mounted=False, group=False)
 
 
-def check_for_stream(plan: EnginePlan, settings: Settings, most_bytes: int) -> Plan:
+def _check_for_stream(plan: EnginePlan, settings: Settings, most_bytes: int) -> Plan:
     """Return the plan, if its files can be streamed.
 
     Raises:
@@ -61,12 +61,17 @@ def check_for_stream(plan: EnginePlan, settings: Settings, most_bytes: int) -> P
     return frozen
 
 
-def make_stream_engine(plan: Plan, context: RunContext, outbox: Outbox, most_bytes: int) -> StreamEngine:
-    """Make the engine that brings ``plan`` into ``outbox``."""
+def make_stream_engine(
+    plan: EnginePlan, context: RunContext, outbox: Outbox, most_bytes: int
+) -> tuple[StreamEngine, str]:
+    """Make the engine that brings ``plan`` into ``outbox``, and name where the files go.
+
+    Raises UsageError: a file is larger than ``most_bytes``, or cannot be streamed.
+    """
     settings, renewal, clock = context.settings, context.renewal, context.clock
     limit = most_bytes if settings.max_file_size is None else min(most_bytes, settings.max_file_size)
-    return StreamEngine(
-        plan,
+    engine = StreamEngine(
+        _check_for_stream(plan, settings, most_bytes),
         context.volumes,
         replace(settings, max_file_size=limit),
         outbox,
@@ -74,3 +79,9 @@ def make_stream_engine(plan: Plan, context: RunContext, outbox: Outbox, most_byt
         network=context.network,
         refresher=lambda transport: renewal.refresher(settings.refresh_command, transport, clock),
     )
+    return engine, MEMORY
+
+
+def make_stream_guard(instant: str) -> StreamGuard:
+    """Make the guard of a stream: no other run can have its plan."""
+    return StreamGuard(instant)

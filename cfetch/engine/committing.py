@@ -1,7 +1,7 @@
 """Chooses how a run's entries are committed. No other module depends on the choice."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.engine.attempts_under_way import Flights
@@ -18,26 +18,6 @@ if TYPE_CHECKING:
     from cfetch.engine.commitment import Commitment
     from cfetch.manifest.entries import Entries
     from cfetch.storage.volume import Volume
-
-
-class MakeCommitment(Protocol):
-    """Makes the commitment of a run, as ``make_commitment`` does."""
-
-    def __call__(
-        self,
-        entries: "Entries",
-        placing: PlacementOptions,
-        volumes: "Sequence[Volume]",
-        ledger: Ledger,
-        switch: StopSwitch,
-        idle: IdleWorkers,
-        flights: Flights,
-        outside: Surroundings,
-        *,
-        backwards: bool,
-        bears: "Bears",
-    ) -> "Commitment":
-        """Make it; the parameters are those of ``make_commitment``."""
 
 
 def make_commitment(

@@ -8,14 +8,14 @@ when ``run`` returns; ``side_tasks`` ends the run in good order if one of them f
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
 from cfetch.engine.attempts_under_way import Flights
 from cfetch.engine.bring_entry import Courier
-from cfetch.engine.committing import MakeCommitment, make_commitment
+from cfetch.engine.committing import make_commitment
 from cfetch.engine.dispatch import Dispatch
 from cfetch.engine.entry_records import Ledger
 from cfetch.engine.fetcher import Fetcher
@@ -75,7 +75,7 @@ class Pool:
         knowledge: Knowledge = NOTHING,
         policy: "Policy | None" = None,
         backwards: bool = False,
-        commit_by: "MakeCommitment" = make_commitment,
+        commit_by: "Callable[..., Commitment]" = make_commitment,
     ) -> None:
         self._hosts_named = entries.hosts
         self._total_bytes = sum(entries.sizes)  # an unknown size is -1, which hardly changes the sum

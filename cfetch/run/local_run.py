@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import VolumePaused
-from cfetch.engine.committing import MakeCommitment, make_commitment
+from cfetch.engine.committing import make_commitment
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import Surroundings
 from cfetch.manifest.plan import Plan
@@ -24,6 +24,7 @@ from cfetch.wire.network import Network
 from cfetch.wire.transport import RunTransport, Transport
 
 if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
     from cfetch.storage.volume import Volume
 
 MANY_HOSTS = 256  # an idle connection is kept for 15 s, and 1,024 descriptors are a usual limit
@@ -57,7 +58,7 @@ class LocalEngine:
         self._orders: deque[_Order] = deque()  # from other threads and signal handlers
         self._wake: Callable[[], object] | None = None
         self._lost_by: CfetchError | None = None
-        self._commit_by: MakeCommitment = make_commitment
+        self._commit_by: Callable[..., Commitment] = make_commitment
 
     @contextmanager
     def open(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from cfetch.straggler.policy import Live
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 
+FRESH_EVERY_S = 10.0  # a handshake takes a hundredth of that; a slow connection would be kept for ever
 MAX_MITIGATIONS = 2  # of one entry: after them the bar has risen four-fold
 
 
@@ -53,6 +54,7 @@ class Detector:
         self._counted: set[int] = set()
         self._checked_s: float | None = None
         self._merged_bps: float | None = None
+        self._fresh_s = 0.0  # when a connection was last given up in sequential mode
 
     @property
     def known(self) -> int:
@@ -180,7 +182,19 @@ class Detector:
             active=len(self._active),
             fell_back=self._fallback.observe(self.total_stragglers),
             gap_s=lost_s,
+            lame=self._give_up_connections(now_s, attempts),
         )
+
+    def _give_up_connections(self, now_s: float, attempts: Collection[Live]) -> tuple[int, ...]:
+        """The attempts whose connections carry no further file: now and then, if files come one at a time.
+
+        Then all files come over one connection. If that is slow, there is no faster one to compare it with,
+        and the median is its own speed; so only a fresh connection can show that it is to blame.
+        """
+        if not self.sequential or not attempts or now_s - self._fresh_s < FRESH_EVERY_S:
+            return ()
+        self._fresh_s = now_s
+        return tuple(attempt.key for attempt in attempts)
 
     def remaining_s(self, entry_id: int) -> None:
         """None: the formula looks at no progress."""

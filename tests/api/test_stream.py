@@ -159,3 +159,15 @@ def test_what_a_file_unpacks_to_is_bounded(scratch):
             list(cfetch.stream([url(0)], unpacked=True, memory="2M"))
         with pytest.raises(cfetch.CfetchError, match=r"1: the packed bytes"):
             list(cfetch.stream([url(1)], unpacked=True, memory="16M"))
+
+
+def test_no_more_is_begun_than_memory_holds(scratch):
+    """However many connections there are: three files here, the one in the reader's hands included."""
+    site = Site()
+    site.files = {str(number): bytes(300_000) for number in range(20)}
+    entries = [cfetch.Entry(url=f"{site.url}{number}", size=300_000) for number in range(20)]
+    try:
+        for number, _ in enumerate(cfetch.stream(entries, memory="1M")):
+            assert max(int(name) for _, name, _ in site.asked) <= number + 2
+    finally:
+        site.close()

@@ -1,6 +1,7 @@
 """Where the detector decides what the table leaves open: retries, failures, sizes, immunity, gaps, cost."""
 
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 
@@ -179,6 +180,16 @@ def test_fallback_does_not_end_detection():
 def test_threshold_zero_is_sequential_before_any_check():
     """With a threshold of 0 the first entry already has to wait its turn."""
     assert scene(max_stragglers_before_fallback=0, sequential_fallback=True).sequential
+
+
+def test_one_at_a_time_a_fresh_connection_is_tried_now_and_then():
+    """All files come over one connection then, and if it is slow, nothing else would show it."""
+    alone = scene([], [(TWENTY, 0.0)], max_stragglers_before_fallback=0, sequential_fallback=True)
+    attempts = [SimpleNamespace(key=0, held_s=lambda _: 0.0)]
+    lame = {tick / 2: alone.check(tick / 2, attempts).lame for tick in range(1, 50)}
+    assert {now_s: keys for now_s, keys in lame.items() if keys} == {10.0: (0,), 20.0: (0,)}
+    parallel = scene([], [(TWENTY, 0.0)])
+    assert [parallel.check(tick / 2, attempts).lame for tick in range(1, 50)] == [()] * 49
 
 
 def test_disabled_knows_the_baseline_and_flags_nobody():

@@ -11,7 +11,7 @@
     settings_page.py    writes docs/settings.md
     shown.py        the resolved options as a document, for ``--show-config``
     document.py     a YAML file as plain text values: no types are guessed
-    straggler.py    the options of the straggler room, with the names of the Databricks drivers too
+    straggler.py    the options of the straggler room, and the names of the drivers; ``misspelt.py``
     path_filter.py  which paths of a list or a feed are taken
     reading.py      the options for reading a manifest: columns, names, faulty rows
     wire.py         the options of the wire: network and rate limits

@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 from cfetch.base.config.kinds import Kind
 from cfetch.base.config.option_table import FORMULA, PRESETS
 from cfetch.base.config.settings import KINDS, Settings
-from cfetch.base.config.straggler import PROPERTY_PREFIX, find_properties, name_property, read_properties
+from cfetch.base.config.straggler import (
+    PROPERTY_PREFIX,
+    find_properties,
+    list_properties,
+    name_property,
+    read_properties,
+)
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 
@@ -186,6 +192,13 @@ def _layers(
 ) -> list[_Layer]:
     layers = [_read_file(file) for file in files]
     of_drivers = dict(find_properties(env).values())
+    if any(variable[:5].lower() in ("adbc.", "adbc_") for variable in env.keys() - of_drivers.keys()):
+        from cfetch.base.config.misspelt import find_misspelt  # few environments have such names
+
+        for variable, right in find_misspelt(env).items():
+            problems.append(
+                f"environment variable {printable(variable)!r} is unknown; did you mean {right!r}?"
+            )
     variables = dict(of_drivers)
     for variable, raw in env.items():
         if not variable.startswith(ENV_PREFIX) or variable in _ENV_OF_THE_COMMAND_LINE:
@@ -221,5 +234,11 @@ def _is_list(name: str) -> bool:
 
 
 def _nearest(key: str) -> str:
+    if key.lower().startswith(PROPERTY_PREFIX):
+        from cfetch.base.config.misspelt import find_nearest_property  # the same
+
+        nearest = find_nearest_property(key.removeprefix(PROPERTY_PREFIX))
+        known = ", ".join(list_properties())
+        return f"; did you mean {nearest!r}?" if nearest else f"; known names of the drivers: {known}"
     near = difflib.get_close_matches(key.replace("-", "_").lower(), KINDS, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(KINDS)}"

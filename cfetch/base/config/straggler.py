@@ -132,13 +132,22 @@ _SETTINGS = {
 }  # the same options by their names in ``Settings``
 
 
+def list_properties() -> list[str]:
+    """The drivers' names that are read here."""
+    return [PROPERTY_PREFIX + known.name for known in _PROPERTIES.values()]
+
+
+def spell_property(name: str) -> tuple[str, str]:
+    """The two ways to write a property; a shell cannot export a name with dots."""
+    return name, name.upper().replace(".", "_")
+
+
 def find_properties(variables: Mapping[str, object]) -> dict[str, tuple[str, object]]:
     """Find the drivers' properties among keys of a file or variables: name -> (name as written, value).
 
-    A shell cannot export a name with dots, so a variable may also be written in capitals with underscores.
+    A variable may also be written in capitals with underscores.
     """
-    names = [PROPERTY_PREFIX + known.name for known in _PROPERTIES.values()]
-    spellings = {spelling: name for name in names for spelling in (name, name.upper().replace(".", "_"))}
+    spellings = {spelling: name for name in list_properties() for spelling in spell_property(name)}
     return {spellings[key]: (key, value) for key, value in variables.items() if key in spellings}
 
 

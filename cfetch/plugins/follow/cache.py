@@ -105,8 +105,8 @@ class RouteCache:
             return self._count_hit(self._lineages[listing.feed])
         return await self._await_refresh(source, listing.feed, None, listing)
 
-    async def current(self, source: FeedSource, own: Lineage) -> Lineage:
-        """The lineage for one read by a reader that has ``own``.
+    async def current(self, source: FeedSource, own: Lineage, *, reads: int = 1) -> Lineage:
+        """The lineage for one read by a reader that has ``own``; 0 ``reads`` are counted by ``count_reads``.
 
         Raises:
             HostileFeed: the cache is disabled, and the feed's answers about the past have changed.
@@ -115,10 +115,10 @@ class RouteCache:
             return await self._ask_anew(source, own) if own.closed else own
         cached = self._lineages.get(own.feed)
         if cached is own:
-            return self._count_hit(own)
+            return self._count_hit(own, reads)
         if own.closed and (cached is None or any(live.id in own.closed for live in cached.live)):
             cached = self._keep(own)
-        return self._count_hit(cached) if cached else own
+        return self._count_hit(cached, reads) if cached else own
 
     async def beyond(self, source: FeedSource, stale: Lineage) -> Lineage:
         """A newer lineage than ``stale``, which led to a Gone; the same if the feed has no news.
@@ -136,12 +136,14 @@ class RouteCache:
         return await self._await_refresh(source, stale.feed, stale, None)
 
     def count_reads(self, lineage: Lineage, reads: int) -> None:
-        """Count further reads for which ``lineage`` was known."""
+        """Count reads for which ``lineage`` was known."""
         if self._lineages.get(lineage.feed) is lineage:
             self._count_hit(lineage, reads)
 
     def _count_hit(self, lineage: Lineage, reads: int = 1) -> Lineage:
         self._lineages.move_to_end(lineage.feed)
+        if not reads:
+            return lineage
         self.counts.hits += reads
         self.counts.info_requests_saved += len(lineage.closed) * reads
         self._emit("hit", lineage.feed, lineage.generation, len(lineage.closed) * reads)

@@ -181,11 +181,12 @@ class Reader:
         batch: list[tuple[Token, Route]] = []
         if self._cache.is_enabled and self._source.reads_at_once > 1:
             self._idle = 0 if self.is_idle else self._idle
-            self._adopt(await self._cache.current(self._source, self._lineage))
+            # each read counts once: here if it is one of several, else where a single step asks again
+            self._adopt(await self._cache.current(self._source, self._lineage, reads=0))
             batch = self._settle_batch()
         if len(batch) < 2:
             return [await self._step_or_error()]
-        self._cache.count_reads(self._lineage, len(batch) - 1)
+        self._cache.count_reads(self._lineage, len(batch))
         answers = await self._read_batch([way for _, way in batch])
         steps: list[Step | SourceError] = []
         for (token, way), answer in zip(batch, answers, strict=True):

@@ -13,6 +13,7 @@ from cfetch.base.config.kinds import duration
 from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Interrupted
+from cfetch.base.secret import printable
 from cfetch.cli.download import serving
 from cfetch.cli.output import document_if_held, print_document, print_message, print_result, progress_printer
 from cfetch.cli.verb_options import MAX_DELETE, parse_option, with_follow
@@ -51,6 +52,16 @@ MaxDelete = Annotated[
         help="Stop before more files, or more per cent of those in place, are deleted within an hour: "
         "perhaps the source is not whole. A share allows 10 in any case.",
         metavar="N|P%",
+    ),
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="Where there is no position yet: begin now, and leave alone what the feed has already (default: "
+        "begin with the oldest change that it keeps). A time is refused, as cfetch learns none of changes.",
+        metavar="now",
+        show_default=False,
     ),
 ]
 Which = Annotated[Versions, typer.Option(help="Download every version in order, or only the latest.")]
@@ -129,6 +140,7 @@ def follow(
     once: Once = False,
     delete: Delete = False,
     max_delete: MaxDelete = "10%",
+    begin: From = None,
     versions: Which = Versions.latest,
     poll: Poll = "5s",
     route_cache: Cache = True,
@@ -176,6 +188,7 @@ def follow(
         paths=PathFilter(tuple(include or ()), tuple(exclude or ())),
         consistent=consistent,
         adopt=adopt,
+        from_now=_parse_from(begin, feed),
     )
     if resync + verify + status > 1:
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")
@@ -185,6 +198,24 @@ def follow(
         _show_status(feed, settings)
     else:
         _keep_in_step(feed, resolved, options)
+
+
+def _parse_from(begin: str | None, feed: str) -> bool:
+    """Whether to begin now. Raises ConfigError: a time is given, or something else."""
+    if begin is None or begin == "now":
+        return begin is not None
+    from datetime import datetime
+
+    from cfetch.plugins.follow.journal import name_feed
+
+    try:
+        datetime.fromisoformat(begin)
+    except ValueError:
+        raise ConfigError(f"--from is {printable(begin, 60)!r} but must be the word now") from None
+    raise ConfigError(
+        f"--from {begin}: cfetch learns no times of changes from {name_feed(feed)}; give --from now, or "
+        "leave it out to begin with the oldest change that the feed keeps"
+    )
 
 
 def _keep_in_step(feed: str, resolved: Resolved, options: "FollowOptions") -> None:

@@ -81,6 +81,15 @@ MustOption = Annotated[
         show_default=False,
     ),
 ]
+JunitOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--junit",
+        help="Write the verdict as a JUnit report, which CI systems show as tests.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
 ServeOption = Annotated[
     str | None,
     typer.Option(
@@ -105,6 +114,7 @@ def bench(
     peers: PeersOption = False,
     quick: QuickOption = False,
     must: MustOption = None,
+    junit: JunitOption = None,
     serve: ServeOption = None,
     html: HtmlOption = None,
     json: JsonOption = False,
@@ -146,17 +156,27 @@ def bench(
             options = BenchOptions(
                 scenario=single, concurrency=concurrency, policy=policy, quick=quick, peers=peers, must=must
             )
-            _compare(options, serve, html, json)
+            _compare(options, serve, html, junit, json)
 
 
 _USELESS = {  # by mode: the reason why options have no effect, and their parameters
     "clean": (
         "--clean has no stragglers and no page",
-        ("simulate", "simulate_stragglers", "seeds", "policy", "concurrency", "must", "html", "serve"),
+        (
+            "simulate",
+            "simulate_stragglers",
+            "seeds",
+            "policy",
+            "concurrency",
+            "must",
+            "junit",
+            "html",
+            "serve",
+        ),
     ),
     "simulate": (
         "--simulate runs no other tool, has its scenarios' connections, and no wall times or live page",
-        ("simulate_stragglers", "concurrency", "must", "peers", "tls", "serve"),
+        ("simulate_stragglers", "concurrency", "must", "junit", "peers", "tls", "serve"),
     ),
     "compare": (
         "several scenarios or seeds are for --simulate, and --tls is for --clean",
@@ -180,7 +200,9 @@ def _refuse_useless(mode: str, given: Mapping[str, Any]) -> None:
         raise UsageError(f"{reason}; leave out {' and '.join(useless)}")
 
 
-def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json: bool) -> None:
+def _compare(
+    options: "BenchOptions", serve: str | None, html: Path | None, junit: Path | None, json: bool
+) -> None:
     from cfetch.plugins.lab.bench.run import run
     from cfetch.plugins.lab.pages.bench_page import make_bench_page
     from cfetch.plugins.lab.views.bench_view import view
@@ -191,8 +213,8 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
     from cfetch.storage.outputs import find_output
 
     parts: list[RunPart] = []
-    if html is not None:
-        find_output(html)
+    for file in filter(None, (html, junit)):
+        find_output(file)
 
     def keep_run(recorded: Run) -> None:
         if html is not None:
@@ -203,6 +225,12 @@ def _compare(options: "BenchOptions", serve: str | None, html: Path | None, json
         comparison = run(options, print_progress, keep_run, None if serve is None else served)
     if html is not None:
         write_html(make_bench_page(comparison, parts), html)
+    if junit is not None:
+        from cfetch.plugins.lab.views.junit import make_junit
+        from cfetch.storage.outputs import open_output
+
+        with open_output(junit, private=False) as out:
+            out.write(make_junit(comparison))
     print_tables(comparison, view, json=json)
     _end(comparison.broken)
 

@@ -1,5 +1,6 @@
 """Default < file < environment < flag, with the origin of every value, and all faults named at once."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -343,6 +344,29 @@ def test_the_six_names_of_the_drivers_are_read(where, config):
     assert resolved.settings.policy == "cloudfetch"
     spelled_out = file if where == "file" else spelled(f"{DRIVERS}straggler_multiplier")
     assert resolved.origins["multiplier"] == f"{spelled_out}, {DRIVERS}*"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (f"{DRIVERS}stragler_multiplier", f"{DRIVERS}straggler_multiplier"),
+        (f"{DRIVERS}straggler_quantil", f"{DRIVERS}straggler_quantile"),
+        (f"{DRIVERS}synchronous_falback_enabled", f"{DRIVERS}synchronous_fallback_enabled"),
+        (in_shell(f"{DRIVERS}max_stragglers"), in_shell(f"{DRIVERS}max_stragglers_per_query")),
+        (in_shell(f"{DRIVERS}straggler_padding").lower(), in_shell(f"{DRIVERS}straggler_padding_seconds")),
+    ],
+)
+def test_a_misspelt_name_of_the_drivers_is_refused(written, meant, config):
+    """In the environment as in a file; an option of the drivers that is none of the six is not cfetch's."""
+    with pytest.raises(ConfigError, match=re.escape(f"{written!r} is unknown; did you mean {meant!r}")):
+        resolve(flags={}, env={written: "2"})
+    if written.startswith(DRIVERS):
+        with pytest.raises(ConfigError, match=re.escape(f"{written!r}; did you mean {meant!r}")):
+            resolve(flags={}, env={}, file=config(f"{written}: 2\n"))
+    others = {f"{DRIVERS}parallel_downloads": "3", in_shell(f"{DRIVERS}enabled"): "true", "ADBC": "1"}
+    assert resolve(flags={}, env=others).settings == Settings()
+    with pytest.raises(ConfigError, match="known names of the drivers: "):
+        resolve(flags={}, env={}, file=config(f"{DRIVERS}parallel_downloads: 3\n"))
 
 
 def test_the_drivers_names_are_off_until_they_are_enabled(config):

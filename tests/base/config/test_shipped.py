@@ -1,5 +1,6 @@
 """The files in configs/: each loads, says what it claims to say, and gives reasons."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,14 @@ def test_cloud_file_changes_only_what_it_names(cloud):
     assert changed == load(path).keys()
     assert cloud in PRESETS
     assert settings.policy == "adaptive"  # what is normal at a cloud is learned, not stated
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_preset_says_when_a_try_is_slow_at_its_cloud(cloud):
+    """And where its vendor states it; a preset without such a value would be no preset for this program."""
+    path = CONFIGS / f"{cloud}.yaml"
+    assert load(path).keys() & {"first_byte_timeout", "min_rate", "stall_timeout"}
+    assert re.search(r"(amazon|microsoft|google)\.com/", path.read_text())
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

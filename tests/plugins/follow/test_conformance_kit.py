@@ -153,6 +153,26 @@ FAULTS = {  # the rule, the answers that are changed, and how
     "a closed range is not gone": ("gone", refused(410, "code"), lambda _: (404, {})),
     "another feed is only gone": ("other feed", refused(410, "code"), lambda _: (410, {"code": 1002})),
     "nothing is beyond the end": ("ahead", refused(409, "next_lsn"), lambda _: (409, {"next_lsn": 0})),
+    "dropped changes are passed over": (
+        "kept",
+        refused(416, "kept_from"),
+        lambda _: (200, {"schema": "cfetch.feed/1"}),
+    ),
+    "a closed range ends in a refusal": (
+        "closed end",
+        lambda request, *_: int(request.query.get("next_lsn", 0)) > 1 << 39 and request.query["of"] == "0",
+        lambda _: (409, {"next_lsn": 0}),
+    ),
+    "a restored position loses what has merged": (
+        "restored",
+        lambda request, *of: (
+            paged(request, *of)
+            and request.query["of"] in ("0", "2")
+            and request.query["next_lsn"] not in ("0", "1")
+            and not request.query["keys"].startswith("0" * 32)
+        ),
+        lambda body: (200, {"changes": body["changes"][:-1]}),
+    ),
     "any mark is right": ("marks", refused(409, "mark"), lambda _: (400, {})),
     "mistakes are not found": ("mistakes", lambda _, status, __: status == 400, lambda _: (404, {})),
 }
@@ -170,5 +190,5 @@ async def test_the_command_names_faults(store):
     done = await asyncio.to_thread(cfetch, "feed", "check", runner.url)
     as_json = await asyncio.to_thread(cfetch, "feed", "check", runner.url, "--json")
     await runner.cleanup()
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "14 rules kept")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "17 rules kept")
     assert {row["result"] for row in json.loads(as_json.stdout)["findings"]} == {"right"}

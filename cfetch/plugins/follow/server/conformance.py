@@ -52,6 +52,9 @@ RULES = {
     "gone": "a range that is not live is answered by 410 with code 1002",
     "other feed": "another feed's id is answered by 410 with code 1000",
     "ahead": "an LSN beyond the end of a live range is answered by 409 with next_lsn",
+    "kept": "an LSN that is not kept, as all below a range's first, is answered by 416",
+    "closed end": "beyond the last LSN of a closed range there is an empty page, from where a reader goes on",
+    "restored": "the live descendants together bring all that follows an LSN of a closed range, once",
     "marks": "the mark of another history is answered by 409 with mark",
     "mistakes": "wrong parameters are answered by 400",
 }
@@ -114,6 +117,9 @@ class Conformance:
             self._check_gone,
             self._check_other_feed,
             self._check_ahead,
+            self._check_kept,
+            self._check_closed_end,
+            self._check_restored,
             self._check_marks,
             self._check_mistakes,
         )
@@ -262,6 +268,63 @@ class Conformance:
         end = (await self._read_all(via, via)).next_lsn
         reply = await self._ask(self._name_read(via, via, end + FAR, ALL_KEYS, 1))
         _expect_refusal(reply, HTTPStatus.CONFLICT, "next_lsn", end)
+
+    async def _check_kept(self) -> None:
+        """A gap: whoever comes with an older position must learn that changes are missing."""
+        assert self._lineage is not None
+        for name, via in self._choose_ranges():
+            closed = self._lineage.closed.get(name)
+            first_lsn = closed.first if closed else await self._ask_first(name, via)
+            if first_lsn > 1:
+                reply = await self._ask(self._name_read(name, via, 1, ALL_KEYS, 1))
+                if (
+                    reply.status != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+                    or "error" not in reply.document
+                ):
+                    raise _Wrong(
+                        f"range {name} begins at LSN {first_lsn}, and answers HTTP {reply.status} to 1"
+                    )
+                return
+        raise _Lacking("no range begins after LSN 1")
+
+    async def _ask_first(self, name: str, via: str) -> int:
+        reply = await self._ask(f"info?feed={self._feed}&via={via}&of={name}")
+        document = self._expect_document(reply, ("range", "first", "last"), f"the LSNs of range {name}")
+        return parse_lsn(document["first"])
+
+    async def _check_closed_end(self) -> None:
+        """A lease that was restored with a later position than the range had is no reason to stop."""
+        assert self._lineage is not None
+        if not self._lineage.closed:
+            raise _Lacking("no range has split or merged")
+        for name in sorted(self._lineage.closed)[:SOME_RANGES]:
+            last_lsn = self._lineage.closed[name].last
+            for heir in self._lineage.heirs(name)[:SOME_RANGES]:
+                for asked_lsn in (last_lsn + 1, last_lsn + FAR):
+                    reply = await self._ask(self._name_read(name, heir.id, asked_lsn, ALL_KEYS, 1))
+                    page = self._parse_page(reply, name, asked_lsn, 1, ALL_KEYS)
+                    if page.changes or page.next_lsn != asked_lsn:
+                        raise _Wrong(f"range {name} through {heir.id} has no empty page at LSN {asked_lsn}")
+
+    async def _check_restored(self) -> None:
+        """A checkpoint from before a split or a merge must lose nothing, and get nothing twice."""
+        assert self._lineage is not None
+        if not self._lineage.closed:
+            raise _Lacking("no range has split or merged")
+        for name in sorted(self._lineage.closed)[:SOME_RANGES]:
+            heirs = self._lineage.heirs(name)
+            content = await self._read_all(name, heirs[0].id)
+            middle_lsn = content.changes[len(content.changes) // 2].lsn if content.changes else 0
+            end_lsn, read = content.next_lsn, []
+            for heir in heirs:
+                part = await self._read_all(name, heir.id, next_lsn=middle_lsn, keys=heir.keys)
+                end_lsn = min(end_lsn, part.next_lsn)
+                read += [change.lsn for change in part.changes]
+            wanted = [change.lsn for change in content.changes if middle_lsn <= change.lsn < end_lsn]
+            if sorted(lsn for lsn in read if lsn < end_lsn) != wanted:
+                raise _Wrong(
+                    f"the descendants of range {name} do not bring each change from {middle_lsn} on once"
+                )
 
     async def _check_marks(self) -> None:
         for name, via, content in await self._choose_contents():

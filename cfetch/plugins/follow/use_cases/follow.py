@@ -94,6 +94,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``resync``: forget the position, and compare all files here with the feed first. ``paths``: those of the
     feed that are taken; the others are left alone. ``consistent``: a directory for ``Generations``.
     ``adopt``: first take all files here for files of the feed, which may be replaced and deleted.
+    ``from_now``: where there is no position yet, leave alone what the feed has already.
     """
 
     versions: Literal["all", "latest"] = "latest"
@@ -107,6 +108,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     paths: PathFilter = PathFilter()
     consistent: Path | None = None
     adopt: bool = False
+    from_now: bool = False
 
 
 class Followed(NamedTuple):
@@ -180,6 +182,8 @@ def _check_options(feed: str, settings: Settings, options: FollowOptions, where:
         raise ConfigError(
             "a stream keeps changes for days, and does not name older files: give --resync without --delete"
         )
+    if options.from_now and (options.resync or options.consistent is not None):
+        raise ConfigError("--from leaves older files out; --resync and --consistent are for all of them")
     if options.adopt and not where.directories:
         raise ConfigError("--adopt is for directories; cfetch marks the objects that it puts in a store")
     if options.delete and len(where.directories) < len(where.roots):
@@ -329,8 +333,29 @@ class _Follower:
         self._reader = self._retry_until_reachable(begin)
         where = "goes on from its checkpoint" if checkpoint is not None else "begins with the oldest entry"
         tokens = self._reader.tokens
+        if checkpoint is None and self._options.from_now:
+            self._skip_to_now()
+            return True
         self._emit_line(f"feed: {where}; {plural(tokens, 'range')} to read")
         return True
+
+    def _skip_to_now(self) -> None:
+        """Read to the present end of each range, and apply nothing; the position after that is kept.
+
+        So it is the same for every kind of feed, whatever has split or merged, and costs only its pages. Now
+        is when it is at its end, as no feed states the time of a change.
+        """
+        assert self._reader is not None
+        self._emit_line("feed: begins now; reads past what is there already, and brings none of it")
+        skipped, at_end = 0, False
+        while not at_end:
+            changes, _ = self._retry_until_reachable(self._gather)
+            skipped += len(changes)
+            at_end = self._reader.is_at_end
+            if not changes and not at_end:
+                self._stop.run(self._wait)
+        self._journal.keep(self._reader.checkpoint())
+        self._emit_line(f"feed: leaves {plural(skipped, 'earlier change')} alone")
 
     def _resync(self) -> bool:
         """Read all of the feed, then make the files here as it has them; False if a run ended early.

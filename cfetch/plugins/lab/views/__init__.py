@@ -1,6 +1,7 @@
 """What the laboratory prints: documents for machines, tables for people.
 
     bench_document.py  bench_view.py              ``cfetch bench``
+    junit.py                                      its verdict for CI systems
     clean_view.py                                 ``cfetch bench --clean``
     simulation_document.py  simulation_view.py    ``cfetch bench --simulate``
     tuning_document.py  tune_view.py              ``cfetch tune``

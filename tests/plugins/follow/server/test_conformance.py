@@ -290,6 +290,25 @@ def test_row_c15_without_the_cache_the_same_at_a_higher_price(limit):
     run_virtual(scenario())
 
 
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_the_requests_saved_are_those_that_a_server_would_have_counted(limit):
+    """Also of a reader that asks for several ranges at once: a read that turns out alone counts once."""
+
+    async def read(*, enabled):
+        cache = RouteCache(VirtualClock(), enabled=enabled)
+        reader = await open_reader(seed_tree(), cache=cache, limit=limit)
+        reader._source.reads_at_once = 8
+        for _ in range(3):
+            await drain(reader, together=True)
+        return len(reader._source.infos), cache.counts
+
+    async def scenario():
+        (asked, counts), (without, _) = await read(enabled=True), await read(enabled=False)
+        assert counts.info_requests_saved == without - asked > 0
+
+    run_virtual(scenario())
+
+
 @virtual
 async def test_row_c16_a_feed_made_anew_is_not_one_without_changes():
     feed = seed_tree()

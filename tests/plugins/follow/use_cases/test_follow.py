@@ -54,6 +54,35 @@ def brought(world):
     ]
 
 
+def test_a_follower_may_begin_now(world):
+    """What is there already is left alone, whatever has split and merged; what comes then is brought."""
+    world.served.write({"a": "1", "b": "1"})
+    world.served.split()
+    world.served.write({"c": "1"})
+    world.served.merge()
+    begun = world.follow(from_now=True)
+    assert (begun.feed.entries, world.tree()) == (0, {})
+    assert any("leaves 3 earlier changes alone" in line for line in world.lines)
+    world.served.split()
+    world.served.write({"b": "2", "d": "1"})
+    world.follow(from_now=True)  # the same command goes on from its position
+    assert world.tree() == {"b": b"2", "d": b"1"}
+
+
+def test_a_position_that_no_feed_can_state_is_refused(tmp_path):
+    """A time, as no feed states any to cfetch; and options that are for all files of the feed."""
+
+    def refuse(*options):
+        command = [sys.executable, "-m", "cfetch", "follow", "http://127.0.0.1:1/", "--to", "m", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+        return " ".join(done.stderr.split())
+
+    assert "cfetch learns no times of changes from http://127.0.0.1:1;" in refuse("--from", "2026-01-01")
+    assert "--from is 'yesterday' but must be the word now" in refuse("--from", "yesterday")
+    assert "--resync and --consistent are for all of them" in refuse("--from", "now", "--resync")
+
+
 def test_a_mirror_is_made_and_kept(world):
     """What is there, what is new, what is another version; and nothing is asked for twice."""
     world.served.write({"a": "1", "d/b": "2", "d/e/c": "3"})

@@ -24,8 +24,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cell of a table. ``bar`` is the length of a bar below the text, as a share of the column's width.
 
-    ``line`` is a small curve beside the text. A ``path`` is shown on one line: the beginning of its directories
-    gives way, and its name stays.
+    ``line`` is a small curve beside the text. A ``path`` is shown on one line: the beginning of its
+    directories gives way, and its name stays.
     """
 
     text: str

@@ -3,9 +3,8 @@
 Two bounds, of which the longer counts:
 
 - places: each file takes as long as is usual at its host (the median wait for a first byte, then the median
-  rate), or as long as it took if that was less; and the places, as many as were in use at once, are never idle;
-- the link: all received bytes that are in files come at the highest rate that the run kept for a tenth of its
-  time.
+  rate), or as long as it took if that was less; the places, as many as were in use at once, are never idle;
+- the link: all bytes that are in files come at the highest rate that the run kept for a tenth of its time.
 
 The run itself takes at least as long as either, so it is never better than its ideal.
 """

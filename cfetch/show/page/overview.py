@@ -42,7 +42,7 @@ _UNWANTED = ("failed", "exit code")
 def compare_runs(lines: Sequence[RunLine], names: Sequence[str]) -> AnySection:
     """Figures of one run, or a table of several."""
     if len(lines) == 1:
-        return Cards(title="Figures", cards=list(_make_cards(lines[0])))
+        return Cards(title="At a glance", cards=list(_make_cards(lines[0])))
     if len(lines) == 2:
         return _compare_two(lines[0], lines[1], names)
     rows: list[list[Cell | str]] = [
@@ -78,7 +78,7 @@ def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> Table
         for figure in shown
     ]
     columns = ["", *(f">{name}" for name in names), ">change"]
-    return Table(title="Figures", columns=columns, rows=rows, small=True)
+    return Table(title="At a glance", columns=columns, rows=rows, small=True)
 
 
 def _change_of(figure: _Figure, first: RunLine, second: RunLine) -> Cell:

@@ -259,7 +259,9 @@ def _list_failures(report: Report, command: str) -> Table:
     hosts = sorted({host for kind in report.failures for host in kind.hosts})[:MOST_FAILED_HOSTS]
     shown = hosts if len(hosts) > 1 else []  # a single host is in the message
     failed = sum(kind.files for kind in report.failures)
-    causes = f"{plural(failed, 'file')} failed for {plural(len(report.failures), 'cause')}"
+    causes = f"{plural(failed, 'file')} failed"
+    if failed > 1:
+        causes += f", for {plural(len(report.failures), 'cause')}"
     rest = "; this command brings what is left, with the same list as MANIFEST" if command else ""
     return Table(
         title="Failures",

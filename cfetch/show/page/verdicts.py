@@ -1,4 +1,4 @@
-"""The sentence with which a page begins: how long a run took, how good that is, why, and what to change. Pure."""
+"""The sentence with which a page begins: how long a run took, how good that is, why, what to change. Pure."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ CLOSE = 1.1  # times the ideal: less is noise
 GOOD = 1.5  # times the ideal: a run up to here needs no change
 ALIKE = 0.05  # share by which the bytes of runs may differ whose times are compared
 IDEAL = (
-    "Ideal: the time for the same files, each at least as fast as is usual at its host, with no place idle, over a "
-    "link that always gives the most that it gave for a tenth of this run."
+    "Ideal: the time for the same files, each at least as fast as is usual at its host, with no place idle, "
+    "over a link that always gives the most that it gave for a tenth of this run."
 )
 
 
@@ -20,7 +20,9 @@ def judge_run(line: RunLine, ideal_s: float | None) -> Verdict:
     """The verdict on one run that is over; ``ideal_s`` as of ``IdealBuilder``."""
     if line.had_nothing_to_do:
         there = "The file was" if line.planned == 1 else f"All {plural(line.planned, 'file')} were"
-        return Verdict(title="Verdict", text=f"{there} in place before: nothing had to be downloaded.", tone="good")
+        return Verdict(
+            title="Verdict", text=f"{there} in place before: nothing had to be downloaded.", tone="good"
+        )
     ratio = None if ideal_s is None else line.elapsed_s / ideal_s
     is_slow = ratio is not None and ratio > CLOSE
     text = _describe_result(line) + _compare_with_ideal(ideal_s, ratio)
@@ -40,7 +42,9 @@ def compare(lines: Sequence[RunLine], names: Sequence[str], verdicts: Sequence[V
         return Verdict(title="Verdict", text=text, lines=told)
     speed = [1 / max(line.elapsed_s, 1e-9) if is_alike else line.rate_bps for line in lines]
     best, last = max(range(len(lines)), key=speed.__getitem__), len(lines) - 1
-    text = f"Of {count(len(lines))} runs {names[best]} was the fastest: {_pace(lines[best], is_alike=is_alike)}"
+    text = (
+        f"Of {count(len(lines))} runs {names[best]} was the fastest: {_pace(lines[best], is_alike=is_alike)}"
+    )
     if best != last:
         text += f"; the latest, {names[last]}, made {_pace(lines[last], is_alike=is_alike)}"
     return Verdict(title="Verdict", text=f"{text}.", lines=[f"{names[last]}: {verdicts[-1].text}"])

@@ -207,8 +207,8 @@ def test_the_end_of_a_run_is_explained_when_it_has_come():
     for event in events_of_a_run(record(0, 100, attempt()), record(1, 100, attempt())):
         state.apply(event)
         told.append(msgspec.json.encode(state.make_page()).decode())
-    assert not any("The end of the run" in text or "not complete" in text for text in told[:-1])
-    assert "The end of the run" in told[-1]
+    assert not any("verdict" in text or "still goes on" in text for text in told[:-1])
+    assert "All 2 files are in place" in told[-1]
 
 
 def test_failures_can_be_fetched_again_once_the_run_has_its_metrics():

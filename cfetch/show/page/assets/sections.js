@@ -238,9 +238,10 @@ function chooseTimes(min, max, most) {
   const steps = [1, 2, 5].flatMap((digit) => Array.from({ length: 14 }, (_, power) => digit * 10 ** (power - 5)));
   if (max / min > 8) {
     for (const digits of [[1, 2, 5], [1, 3], [1]]) {
-      const times = Array.from({ length: 14 }, (_, power) => digits.map((digit) => digit * 10 ** (power - 5))).flat()
+      const times = Array.from({ length: 14 }, (_, power) => digits.map((digit) => +`${digit}e${power - 5}`)).flat()
         .filter((time_s) => time_s >= min && time_s <= max);
-      if (times.length <= most || digits.length === 1) return times;
+      if (times.length <= most) return times;
+      if (digits.length === 1) return times.filter((_, index) => index % Math.ceil(times.length / most) === 0);
     }
   }
   const step = steps.sort((a, b) => a - b).find((each) => (max - min) / each <= most) ?? max - min;
@@ -266,6 +267,8 @@ function drawFileTimes(section) {
       ...section.curves.map((curve) => el("div", { textContent: `${curve.name}: ${formatShare(shareAt(curve, time_s))} of the files` })),
     );
   };
+  // From the fastest tenth on: a few files that took no time would fill half of a logarithmic axis.
+  const first_s = () => Math.max(1e-4, Math.min(...section.curves.map(({ times_s, shares }) => times_s[Math.max(0, shares.findIndex((share) => share >= 0.1))])));
   const data = () => uPlot.join(section.curves.map((curve) => [
     curve.times_s.map((time_s) => Math.max(time_s, 1e-4)),
     curve.shares,
@@ -279,13 +282,13 @@ function drawFileTimes(section) {
       host,
       {
         height: 240,
-        scales: { x: { time: false, distr: 3, range: (_, min, max) => [(min || 1e-4) / 1.15, (max || 1) * 1.15] }, y: NINES },
+        scales: { x: { time: false, distr: 3, range: (_, min, max) => [Math.max(min || 0, first_s()) / 1.15, (max || 1) * 1.15] }, y: NINES },
         padding: [14, RIGHT, 0, 0],
         axes: [
           makeAxis({
             size: LOW,
             filter: (_, splits) => splits,
-            splits: (self, __, min, max) => chooseTimes(min, max, Math.max(3, Math.floor((self.bbox?.width || 600) / devicePixelRatio / 62))),
+            splits: (self, __, min, max) => chooseTimes(min, max, Math.max(3, Math.floor((self.bbox?.width || 600) / devicePixelRatio / 58))),
             values: (_, splits) => splits.map(formatTime),
           }),
           makeAxis({ size: LEFT, filter: (_, splits) => splits, splits: (_, __, ___, max) => [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].filter((share) => share <= max), values: (_, splits) => splits.map(formatShare) }),

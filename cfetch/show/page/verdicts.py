@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cfetch.show.document import RunLine
-from cfetch.show.ending_text import Setup, explain_tail
+from cfetch.show.ending_text import Setup, explain_tail, find_advice
 from cfetch.show.format import count, duration, plural, rate
 from cfetch.show.page.document import Tone, Verdict
 
@@ -26,8 +26,8 @@ def judge_run(line: RunLine, ideal_s: float | None) -> Verdict:
     ratio = None if ideal_s is None else line.elapsed_s / ideal_s
     is_slow = ratio is not None and ratio > CLOSE
     text = _describe_result(line) + _compare_with_ideal(ideal_s, ratio)
-    if reasons := explain_tail(line.tail, Setup(line.policy, line.widths, line.most)):
-        text += (", because " if is_slow else "; what set the end: ") + "; ".join(reasons)
+    if reason := _explain_end(line):
+        text += (", because " if is_slow else "; what set the end: ") + reason
     return Verdict(
         title="Verdict", text=f"{text}.", tone=_tone_of(line, ratio), lines=[] if ideal_s is None else [IDEAL]
     )
@@ -81,6 +81,15 @@ def _describe_result(line: RunLine) -> str:
     if line.planned == 1:
         return f"The file is in place after {took}"
     return f"All {plural(line.planned, 'file')} are in place after {took}"
+
+
+def _explain_end(line: RunLine) -> str:
+    """What set the end, with its reason in brackets, and what to change; empty if no cause is known."""
+    setup = Setup(line.policy, line.widths, line.most)
+    told = explain_tail(line.tail, setup)
+    advice = told[-1:] if find_advice(line.tail, setup) else []
+    what, reasons = told[:1], told[1 : len(told) - len(advice)]
+    return "; ".join([" ".join([*what, *(f"({reason})" for reason in reasons)]), *advice]) if what else ""
 
 
 def _compare_with_ideal(ideal_s: float | None, ratio: float | None) -> str:

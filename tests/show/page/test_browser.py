@@ -11,7 +11,7 @@ from cfetch.show.page.runs_page import make_runs_page
 from cfetch.show.summary import Tally
 from tests.show.page.browser_fixtures import browser, in_browser, open_page  # noqa: F401 - fixtures
 from tests.show.page.runs import played, recorded
-from tests.show.page.test_other_pages import bench_page, simulated_page, tuning_page
+from tests.show.page.test_other_pages import bench_page, policies_page, tuning_page
 from tests.show.records import active, attempt, finished, progress, record, started
 
 pytestmark = in_browser
@@ -167,7 +167,7 @@ async def test_the_command_for_what_is_left_is_copied_by_one_click(show):
     assert pasted.startswith("cfetch download MANIFEST --to '/d/my data' --failed-from /")
 
 
-@pytest.mark.parametrize("make_page", [bench_page, tuning_page, simulated_page])
+@pytest.mark.parametrize("make_page", [bench_page, tuning_page, policies_page])
 async def test_other_pages_are_drawn_too(make_page, tmp_path, open_page):  # noqa: F811
     """No error, no request, no section that is empty, nothing wider than the screen."""
     path = tmp_path / "page.html"

@@ -82,6 +82,27 @@ def tuning_page():
     )
 
 
+def policies_page():
+    """Adaptive wins in one scenario, is level in another, loses in a third."""
+    row = {"makespan_s": 1.0, "ratio_worst": 1.0, "mitigations": 0.0, "false_alarms": 0.0, "twice": 0.0}
+    scenarios = [
+        Comparison(
+            scenario=name,
+            description="",
+            files=1,
+            size_bytes=1,
+            ideal_s=1.0,
+            rows=[
+                Row(policy="none", ratio_p50=1.0, not_done=0, **row),
+                Row(policy="adaptive", ratio_p50=ratio, not_done=0, **row),
+            ],
+            verdict="",
+        )
+        for name, ratio in (("won", 0.5), ("level", 1.01), ("lost", 1.3))
+    ]
+    return make_simulation_page(Simulation(version="1", seeds=[1], scenarios=scenarios, runs=[]))
+
+
 def test_a_bench_has_its_figures_and_the_curves_of_all_runs():
     """Each run goes by its name; the page begins with the gain and the bounds that do not hold."""
     page = bench_page()
@@ -108,25 +129,8 @@ def test_a_simulation_is_one_chart_with_a_line_for_each_scenario():
 
 
 def test_the_verdict_on_policies_counts_where_the_judged_one_wins_and_names_where_it_does_not():
-    """Faster in one scenario, level in another, slower in a third."""
-    row = {"makespan_s": 1.0, "ratio_worst": 1.0, "mitigations": 0.0, "false_alarms": 0.0, "twice": 0.0}
-    scenarios = [
-        Comparison(
-            scenario=name,
-            description="",
-            files=1,
-            size_bytes=1,
-            ideal_s=1.0,
-            rows=[
-                Row(policy="none", ratio_p50=1.0, not_done=0, **row),
-                Row(policy="adaptive", ratio_p50=ratio, not_done=0, **row),
-            ],
-            verdict="",
-        )
-        for name, ratio in (("won", 0.5), ("level", 1.01), ("lost", 1.3))
-    ]
-    page = make_simulation_page(Simulation(version="1", seeds=[1], scenarios=scenarios, runs=[]))
-    said = page.parts[0].sections[0].text
+    """A difference of 2 % counts as level."""
+    said = policies_page().parts[0].sections[0].text
     assert said.startswith(
         "adaptive is faster than every other policy in 1 of 3 scenarios, level with the best in 1"
     )
@@ -134,7 +138,7 @@ def test_the_verdict_on_policies_counts_where_the_judged_one_wins_and_names_wher
 
 
 def test_a_tuning_marks_the_recommended_setting():
-    """In the first sentence, with its command; in the chart and the table, with its interval; each remark once."""
+    """In the first sentence, with its command; in the chart and the table; each remark stands there once."""
     page = tuning_page()
     verdict, command, *_ = page.parts[0].sections
     assert verdict.text.startswith(

@@ -126,7 +126,7 @@ def test_stragglers_that_saved_most_come_first_and_wrong_ones_are_marked():
 
 
 def test_failures_are_counted_by_cause_and_host():
-    """Two causes of one kind are two rows; a host without any file that is done stands among the hosts too."""
+    """Two causes of one kind are two rows; a host without a file that is done is among the hosts too."""
     failed = [
         record(id_, 9, attempt(), status="failed", error_kind="refused", error="HTTP 404", host=host)
         for id_, host in enumerate(["x", "y", "x"])

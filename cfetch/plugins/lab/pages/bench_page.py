@@ -12,6 +12,8 @@ from cfetch.show.page.run_part import RunPart
 from cfetch.show.page.runs_page import make_parts
 
 NAMES = {"ideal": "no faults", "none": "no mitigation"}  # a run has an ideal of its own on its page
+_SHORT = {"bytes fetched twice": "fetched twice"}  # names that a phone shows on one line
+_SHORT |= {f"time per file, {part}": f"file time {part}" for part in ("p50", "p95", "p99", "max")}
 LEVEL = 1.05  # times: a smaller gain is noise
 
 
@@ -61,9 +63,9 @@ def _list_figures(comparison: Comparison, names: Sequence[str]) -> Table:
     walls = [Cell(text=wall_text(run), bar=round(run.wall_s / longest_s, 3)) for run in comparison.runs]
     rows: list[list[Cell | str]] = [[wall_label, *walls]]
     rows.append(["against no faults", *(slowdown_text(run) for run in comparison.runs)])
-    for label, text in others:  # a terminal leaves out what the lines have in common, and indents the rest
+    for label, text in others:  # a terminal's lines for one thing are indented; here each has its whole name
         name = f"time per file, {label.strip()}" if label.startswith(" ") else label
-        rows.append([name, *(text(run) for run in comparison.runs)])
+        rows.append([_SHORT.get(name, name), *(text(run) for run in comparison.runs)])
     done = [
         Cell(text=f"{count(run.done)}", tone="bad" if run.failed or run.wrong else "")
         for run in comparison.runs

@@ -288,7 +288,7 @@ function drawFileTimes(section) {
           makeAxis({
             size: LOW,
             filter: (_, splits) => splits,
-            splits: (self, __, min, max) => chooseTimes(min, max, Math.max(3, Math.floor((self.bbox?.width || 600) / devicePixelRatio / 58))),
+            splits: (self, __, min, max) => chooseTimes(min, max, Math.max(4, Math.floor((self.bbox?.width || 600) / devicePixelRatio / 52))),
             values: (_, splits) => splits.map(formatTime),
           }),
           makeAxis({ size: LEFT, filter: (_, splits) => splits, splits: (_, __, ___, max) => [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].filter((share) => share <= max), values: (_, splits) => splits.map(formatShare) }),

@@ -82,6 +82,9 @@ class RunPart:
         if is_over and line.had_nothing_to_do:
             idle = Lines(title="Downloads", lines=["Nothing was downloaded: no file was missing."])
             return Part(title=title, note=_describe_run(line), sections=[idle])
+        if is_over and not line.complete and not line.bytes and not line.failed:
+            nothing = Lines(title="Downloads", lines=["The run ended before the first file had come."])
+            return Part(title=title, note=_describe_run(line), sections=[nothing])
         report = self._report.report([line])
         throughput = self._throughput.with_active(shown_s, active)
         sections: list[AnySection] = [] if verdict is None else [verdict]

@@ -38,8 +38,8 @@ def compare(lines: Sequence[RunLine], names: Sequence[str], verdicts: Sequence[V
     is_alike = max(line.bytes for line in lines) * (1 - ALIKE) <= min(line.bytes for line in lines)
     if len(lines) == 2:
         text = _compare_two(lines[0], lines[1], names, is_alike=is_alike)
-        told = [f"{name}: {verdict.text}" for name, verdict in zip(names, verdicts, strict=True)]
-        return Verdict(title="Verdict", text=text, lines=told)
+        own = [f"{name}: {verdict.text}" for name, verdict in zip(names, verdicts, strict=True)]
+        return Verdict(title="Verdict", text=text, lines=own)
     speed = [1 / max(line.elapsed_s, 1e-9) if is_alike else line.rate_bps for line in lines]
     best, last = max(range(len(lines)), key=speed.__getitem__), len(lines) - 1
     text = (
@@ -86,9 +86,9 @@ def _describe_result(line: RunLine) -> str:
 def _explain_end(line: RunLine) -> str:
     """What set the end, with its reason in brackets, and what to change; empty if no cause is known."""
     setup = Setup(line.policy, line.widths, line.most)
-    told = explain_tail(line.tail, setup)
-    advice = told[-1:] if find_advice(line.tail, setup) else []
-    what, reasons = told[:1], told[1 : len(told) - len(advice)]
+    words = explain_tail(line.tail, setup)
+    advice = words[-1:] if find_advice(line.tail, setup) else []
+    what, reasons = words[:1], words[1 : len(words) - len(advice)]
     return "; ".join([" ".join([*what, *(f"({reason})" for reason in reasons)]), *advice]) if what else ""
 
 

@@ -233,11 +233,11 @@ const NINES = {
   range: (_, __, max) => [0, 1 - (1 - Math.min(max ?? 0.99, 0.9999999)) / 1.5],
 };
 
-// Times for a logarithmic axis: 1, 2 and 5 of each decade; even steps where the axis spans less than one.
+// Times for a logarithmic axis: as many of each decade as there is room for; even steps where it spans less than one.
 function chooseTimes(min, max, most) {
   const steps = [1, 2, 5].flatMap((digit) => Array.from({ length: 14 }, (_, power) => digit * 10 ** (power - 5)));
   if (max / min > 8) {
-    for (const digits of [[1, 2, 5], [1, 3], [1]]) {
+    for (const digits of [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
       const times = Array.from({ length: 14 }, (_, power) => digits.map((digit) => +`${digit}e${power - 5}`)).flat()
         .filter((time_s) => time_s >= min && time_s <= max);
       if (times.length <= most) return times;

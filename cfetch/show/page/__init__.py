@@ -4,6 +4,8 @@ Python computes everything that is shown, as one document; the scripts in ``asse
 
     document.py      the document: parts, sections of a few kinds
     runs_page.py     the page of recorded runs
+    verdicts.py      the sentence that it begins with    ideal.py   the time that a run could have taken
+    run_names.py     names of runs and titles of pages
     overview.py      its first part: figures, differences of two runs, settings
     run_part.py      one run: charts and tables, in one pass over its records
     timeline.py      attempts as bars in lanes        throughput.py   bytes by host, places in use, events

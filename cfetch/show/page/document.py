@@ -8,28 +8,28 @@ from typing import Literal
 
 import msgspec
 
-Tone = Literal["", "good", "bad", "dim"]
+Tone = Literal["", "good", "bad", "dim", "apart"]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One figure of a run. With two runs ``other`` is the second's, and ``change`` the difference."""
+    """One figure of a run. A ``minor`` one stands in the line below the others."""
 
     label: str
     value: str
     note: str = ""
     tone: Tone = ""
-    other: str = ""
-    change: str = ""
-    change_tone: Tone = ""
+    minor: bool = False
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A cell of a table. ``bar`` is the length of a bar below the text, as a share of the column's width.
 
-    ``line`` is a small curve beside the text.
+    ``line`` is a small curve beside the text. A ``path`` is shown on one line: the beginning of its
+    directories gives way, and its name stays.
     """
 
     text: str
+    path: bool = False
     tone: Tone = ""
     bar: float | None = None
     line: list[float] = []
@@ -43,11 +43,18 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     summary: str = ""
 
 
+class Verdict(Section, frozen=True, kw_only=True, omit_defaults=True, tag="verdict"):
+    """The sentence that a reader needs if they read no other, and ``lines`` of explanation."""
+
+    text: str
+    tone: Tone = ""
+    lines: list[str] = []
+
+
 class Cards(Section, frozen=True, kw_only=True, tag="cards"):
     """Figures side by side."""
 
     cards: list[Card]
-    names: list[str] = []  # of the two runs that are compared
 
 
 class Lines(Section, frozen=True, kw_only=True, tag="lines"):
@@ -59,13 +66,15 @@ class Lines(Section, frozen=True, kw_only=True, tag="lines"):
 class Table(Section, frozen=True, kw_only=True, tag="table"):
     """Rows of cells. A column whose name begins with ``>`` is aligned right. ``folded``: shown on demand.
 
-    ``command`` stands above the rows and can be copied.
+    ``command`` stands above the rows and can be copied. On a narrow screen each row becomes a block of lines,
+    unless the table is ``small``: then its columns stay.
     """
 
     columns: list[str]
     rows: list[list[Cell | str]]
     folded: bool = False
     command: str = ""
+    small: bool = False
 
 
 class Timeline(Section, frozen=True, kw_only=True, tag="timeline"):
@@ -126,12 +135,13 @@ class FileTimes(Section, frozen=True, kw_only=True, tag="file times"):
 
 
 class Dot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A value with its interval."""
+    """A value above 0, with its interval; ``series`` is an index of the names of a chart."""
 
     value: float
     low: float | None = None
     high: float | None = None
     text: str = ""
+    series: int = 0
 
 
 class DotRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,14 +153,18 @@ class DotRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Dots(Section, frozen=True, kw_only=True, tag="dots"):
-    """Values on one axis, a line for each name; ``mark`` is the value to compare them with."""
+    """Ratios on one logarithmic axis, a line for each name; ``mark`` is the value to compare them with.
+
+    ``series`` are the names of dots, if a line has several.
+    """
 
     rows: list[DotRow]
     mark: float
     mark_name: str
+    series: list[str] = []
 
 
-AnySection = Cards | Lines | Table | Timeline | Throughput | FileTimes | Dots
+AnySection = Verdict | Cards | Lines | Table | Timeline | Throughput | FileTimes | Dots
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

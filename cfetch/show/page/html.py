@@ -69,4 +69,10 @@ def _hash_source(text: str) -> str:
 @cache
 def _read_assets(names: tuple[str, ...]) -> str:
     folder = files("cfetch.show.page") / "assets"
-    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    return "\n".join(_without_margins(folder.joinpath(name).read_text(encoding="utf-8")) for name in names)
+
+
+def _without_margins(text: str) -> str:
+    """The lines without their indents and without those that are comments: a tenth of a page without data."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("// ")) + "\n"

@@ -3,10 +3,8 @@
 Pure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-
-import msgspec
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.secret import printable
@@ -26,57 +24,80 @@ class _Figure(NamedTuple):
 
 
 _FIGURES = (
-    _Figure("files in place", lambda run: run.done + run.skipped, lambda value: count(int(value)), 1),
-    _Figure("failed", lambda run: run.failed, lambda value: count(int(value)), -1),
-    _Figure("received", lambda run: run.bytes, size),
     _Figure("time", lambda run: run.elapsed_s, duration, -1),
     _Figure("rate", lambda run: None if run.had_nothing_to_do else run.rate_bps, rate, 1),
+    _Figure("received", lambda run: run.bytes, size),
+    _Figure("files in place", lambda run: run.done + run.skipped, lambda value: count(int(value)), 1),
+    _Figure("failed", lambda run: run.failed, lambda value: count(int(value)), -1),
     _Figure("saved by mitigation", lambda run: run.saved_s, duration, 1),
     _Figure("in vain", lambda run: run.wasted, size, -1),
     _Figure("stragglers", lambda run: run.stragglers, lambda value: count(int(value))),
     _Figure("retries", lambda run: run.retries, lambda value: count(int(value)), -1),
     _Figure("exit code", lambda run: run.exit_code, lambda value: str(int(value))),
 )
+MAIN = 4  # figures that every run has; of the others those that are not 0 are shown
+_UNWANTED = ("failed", "exit code")
 
 
 def compare_runs(lines: Sequence[RunLine], names: Sequence[str]) -> AnySection:
-    """Cards for one run or two, a table for more."""
-    if len(lines) > 2:
-        rows: list[list[Cell | str]] = [
-            [name, *(_text_of(figure, line) for figure in _FIGURES)]
-            for name, line in zip(names, lines, strict=True)
-        ]
-        return Table(title="Runs", columns=["run", *(f">{figure.label}" for figure in _FIGURES)], rows=rows)
-    first, second = lines[0], lines[1] if len(lines) == 2 else None
-    cards = [_make_card(figure, first, second) for figure in _FIGURES]
-    return Cards(title="At a glance", cards=cards, names=list(names) if second else [])
+    """Figures of one run, or a table of several."""
+    if len(lines) == 1:
+        return Cards(title="At a glance", cards=list(_make_cards(lines[0])))
+    if len(lines) == 2:
+        return _compare_two(lines[0], lines[1], names)
+    rows: list[list[Cell | str]] = [
+        [name, *(_text_of(figure, line) for figure in _FIGURES)]
+        for name, line in zip(names, lines, strict=True)
+    ]
+    return Table(title="Runs", columns=["run", *(f">{figure.label}" for figure in _FIGURES)], rows=rows)
 
 
-def _make_card(figure: _Figure, first: RunLine, second: RunLine | None) -> Card:
-    value = figure.value(first)
-    is_bad = figure.label in ("failed", "exit code") and bool(value)
-    card = Card(
-        label=figure.label,
-        value=_text_of(figure, first),
-        note=_note_of(figure, first),
-        tone="bad" if is_bad else "",
-    )
-    if second is None:
-        return card
-    other = figure.value(second)
-    change, tone = "the same" if value == other else "", _tone_of(0, 0)
-    if value is not None and other is not None and value != other:
-        share = f" ({(other - value) / value:+.0%})" if value > 0 and figure.text is not str else ""
-        sign = "+" if other > value else "−"
-        change = f"{sign}{figure.text(abs(other - value))}{share}"
-        tone = _tone_of(figure.better, other - value)
-    return msgspec.structs.replace(
-        card, note="", other=_text_of(figure, second), change=change, change_tone=tone
+def _make_cards(line: RunLine) -> Iterator[Card]:
+    for number, figure in enumerate(_FIGURES):
+        value = figure.value(line)
+        if number >= MAIN and not value:
+            continue
+        yield Card(
+            label=figure.label,
+            value=_text_of(figure, line),
+            note=_note_of(figure, line),
+            tone="bad" if figure.label in _UNWANTED else "",
+            minor=number >= MAIN,
+        )
+
+
+def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> Table:
+    """A row for each figure that is not 0 in both runs."""
+    shown = [
+        figure
+        for number, figure in enumerate(_FIGURES)
+        if number < MAIN or figure.value(first) or figure.value(second)
+    ]
+    rows: list[list[Cell | str]] = [
+        [figure.label, _text_of(figure, first), _text_of(figure, second), _change_of(figure, first, second)]
+        for figure in shown
+    ]
+    columns = ["", *(f">{name}" for name in names), ">change"]
+    return Table(title="At a glance", columns=columns, rows=rows, small=True)
+
+
+def _change_of(figure: _Figure, first: RunLine, second: RunLine) -> Cell:
+    value, other = figure.value(first), figure.value(second)
+    if value is None or other is None:
+        return Cell(text="")
+    if value == other:
+        return Cell(text="the same", tone="dim")
+    is_counted = figure.label == "exit code"
+    share = f" ({(other - value) / value:+.0%})" if value > 0 and not is_counted else ""
+    sign = "+" if other > value else "−"
+    return Cell(
+        text=f"{sign}{figure.text(abs(other - value))}{share}",
+        tone=_tone_of(figure.better, other - value),
     )
 
 
 def _tone_of(better: int, change: float) -> Tone:
-    if not better or not change:
+    if not better:
         return "dim"
     return "good" if better * change > 0 else "bad"
 
@@ -88,12 +109,13 @@ def _text_of(figure: _Figure, line: RunLine) -> str:
 
 def _note_of(figure: _Figure, line: RunLine) -> str:
     if figure.label == "files in place":
-        there = f", {line.skipped:,} were there already" if line.skipped else ""
-        return f"of {line.planned:,}{there}" + ("" if line.complete else "; the run is not complete")
+        return f"of {line.planned:,}" + (f", {line.skipped:,} before" if line.skipped else "")
     if figure.label == "time":
-        return f"{line.concurrency} at a time, policy {line.policy or 'unknown'}"
-    if figure.label == "saved by mitigation":
-        return "by a replay without mitigation"
+        return f"{line.concurrency} at a time"
+    if figure.label == "rate":
+        return "on average"
+    if figure.label == "received":
+        return "over the wire"
     return ""
 
 
@@ -109,7 +131,7 @@ def list_settings(headers: Sequence[RunHeader], names: Sequence[str]) -> list[An
             value == defaults.get(key) for value in values
         )
         is_mixed = len(set(values)) > 1
-        cells = [Cell(text=value, tone="bad" if is_mixed else "") for value in values]
+        cells = [Cell(text=value, tone="apart" if is_mixed else "") for value in values]
         (usual if is_usual else changed).append([printable(key, 60), *cells, defaults.get(key, "")])
     versions: list[list[Cell | str]] = [
         ["cfetch", *(printable(header.version, 40) for header in headers), ""]

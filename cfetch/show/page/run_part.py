@@ -8,17 +8,20 @@ from cfetch.base.events import ActiveAttempt
 from cfetch.base.records import EventRecord, FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.analysis import Most, ReportBuilder, RunAccount
-from cfetch.show.document import HostLine, Mitigation, Report, RunLine
-from cfetch.show.ending_text import Setup, explain_tail
+from cfetch.show.document import FailureKind, HostLine, Mitigation, Report, RunLine
 from cfetch.show.format import count, duration, plural, rate, size
 from cfetch.show.metrics import RunHeader
 from cfetch.show.metrics_reading import Record, Run
-from cfetch.show.page.document import AnySection, Cell, Curve, FileTimes, Lines, Part, Table, Tone
+from cfetch.show.page.document import AnySection, Cell, Curve, FileTimes, Lines, Part, Table, Tone, Verdict
 from cfetch.show.page.file_times import FileTimesBuilder
+from cfetch.show.page.ideal import IdealBuilder
+from cfetch.show.page.run_names import began_at
 from cfetch.show.page.throughput import ThroughputBuilder, received_by
 from cfetch.show.page.timeline import TimelineBuilder
+from cfetch.show.page.verdicts import judge_run
 
 MOST_HOSTS_UNDER_WAY = 50
+MOST_FAILED_HOSTS = 8
 FOR_PAGE = Most(slowest=50, mitigations=200, events=0, hosts=50)
 
 
@@ -36,6 +39,7 @@ class RunPart:
         self._timeline = TimelineBuilder()
         self._throughput = ThroughputBuilder()
         self._times = FileTimesBuilder()
+        self._ideal = IdealBuilder()
 
     def add(self, record: Record) -> None:
         """Add a record of the run."""
@@ -45,6 +49,7 @@ class RunPart:
             self._timeline.add(record)
             self._throughput.add(record)
             self._times.add(record)
+            self._ideal.add(record)
         elif isinstance(record, EventRecord):
             self._throughput.note(record)
 
@@ -56,6 +61,10 @@ class RunPart:
         """The distribution of its files' times; see ``FileTimesBuilder``."""
         return self._times.curves(name, alone_name)
 
+    def verdict(self, line: RunLine) -> Verdict:
+        """The verdict on the run, which is over and has the headline ``line``."""
+        return judge_run(line, self._ideal.ideal_s(line.elapsed_s))
+
     def part(
         self,
         title: str,
@@ -64,28 +73,28 @@ class RunPart:
         shown_s: float,
         active: Sequence[ActiveAttempt] = (),
         is_over: bool = True,
+        verdict: Verdict | None = None,
     ) -> Part:
         """The part, with the headline ``line``. Charts show ``shown_s``; attempts under way last until then.
 
-        Once the run ``is_over``, the part names the cause that decided its end.
+        It begins with the ``verdict``, if the page's own is on several runs.
         """
         if is_over and line.had_nothing_to_do:
             idle = Lines(title="Downloads", lines=["Nothing was downloaded: no file was missing."])
             return Part(title=title, note=_describe_run(line), sections=[idle])
+        if is_over and not line.complete and not line.bytes and not line.failed:
+            nothing = Lines(title="Downloads", lines=["The run ended before the first file had come."])
+            return Part(title=title, note=_describe_run(line), sections=[nothing])
         report = self._report.report([line])
         throughput = self._throughput.with_active(shown_s, active)
-        sections: list[AnySection] = [
-            self._timeline.section(shown_s, active),
-            throughput.section(shown_s),
-        ]
+        sections: list[AnySection] = [] if verdict is None else [verdict]
+        if report.failures:
+            sections.append(_list_failures(report, _make_retry_command(self.header, self.source)))
+        sections += [self._timeline.section(shown_s, active), throughput.section(shown_s)]
         if report.mitigations.cancelled:
             sections.append(_list_stragglers(report))
         sections.append(_list_hosts(report, throughput.host_lines(), active))
-        if report.failures:
-            sections.append(_list_failures(report, _make_retry_command(self.header, self.source)))
         sections.append(_list_slowest(report))
-        if is_over and (verdict := explain_tail(line.tail, Setup(line.policy, line.widths, line.most))):
-            sections.append(Lines(title="The end of the run", lines=verdict))
         return Part(title=title, note=_describe_run(line), sections=sections)
 
 
@@ -99,8 +108,9 @@ def read_run(run: Run) -> RunPart:
 
 def _describe_run(line: RunLine) -> str:
     """The run's identity in one line."""
-    began, version, instant = (printable(text, 40) for text in (line.wall_start, line.version, line.instant))
-    return f"{began}, on {printable(line.host, 60)}, cfetch {version}, instant {instant}"
+    began, version, instant = began_at(line), printable(line.version, 40), printable(line.instant, 40)
+    setup = f"{line.concurrency} at a time, policy {printable(line.policy, 40) or 'unknown'}"
+    return f"{began}, on {printable(line.host, 60)}, {setup}, cfetch {version}, instant {instant}"
 
 
 def make_times(curves: list[Curve]) -> FileTimes:
@@ -141,7 +151,7 @@ def _list_stragglers(report: Report) -> Table:
         columns=["file", ">try", "alone by", "done by", ">saved", ">in vain"],
         rows=[
             [
-                printable(verdict.path),
+                Cell(text=printable(verdict.path), path=True),
                 str(verdict.attempt),
                 _bar_cell(_since_start(verdict, verdict.projected_s), longest_s, "dim"),
                 _bar_cell(_since_start(verdict, verdict.finish_s), longest_s, "good"),
@@ -249,23 +259,34 @@ def _make_retry_command(header: RunHeader, source: str) -> str:
 
 
 def _list_failures(report: Report, command: str) -> Table:
-    hosts = sorted({host for kind in report.failures for host in kind.hosts})[:8]
+    hosts = sorted({host for kind in report.failures for host in kind.hosts})[:MOST_FAILED_HOSTS]
+    shown = hosts if len(hosts) > 1 else []  # a single host is in the message
+    failed = sum(kind.files for kind in report.failures)
+    causes = f"{plural(failed, 'file')} failed"
+    if failed > 1:
+        causes += f", for {plural(len(report.failures), 'cause')}"
+    rest = "; this command brings what is left, with the same list as MANIFEST" if command else ""
     return Table(
         title="Failures",
-        note="by cause and host"
-        + ("; this command brings what is left, with the same list as MANIFEST" if command else ""),
+        note=causes + rest,
         command=command,
-        columns=["kind", ">files", *(f">{printable(host, 40)}" for host in hosts), "example"],
+        columns=["cause", ">files", *(f">{printable(host, 40)}" for host in shown), "kind", "for example"],
         rows=[
             [
-                Cell(text=printable(kind.kind, 20), tone="bad"),
+                Cell(text=_name_cause(kind), tone="bad"),
                 count(kind.files),
-                *(count(kind.hosts.get(host, 0)) for host in hosts),
-                f"{printable(kind.path)}: {printable(kind.message)}",
+                *(count(kind.hosts.get(host, 0)) for host in shown),
+                printable(kind.kind, 20),
+                Cell(text=printable(kind.path), path=True),
             ]
             for kind in report.failures
         ],
     )
+
+
+def _name_cause(kind: FailureKind) -> str:
+    """The message of the example: what all failures of the cause have in common, and one file's own words."""
+    return printable(kind.message, 400) or "no reason is recorded"
 
 
 def _list_slowest(report: Report) -> Table:
@@ -276,7 +297,7 @@ def _list_slowest(report: Report) -> Table:
         columns=["file", ">size", "time", ">rate", ">tries", "why"],
         rows=[
             [
-                printable(file.path),
+                Cell(text=printable(file.path), path=True),
                 size(file.size_bytes),
                 Cell(text=duration(file.elapsed_s), bar=_share_of(file.elapsed_s, longest_s), tone="dim"),
                 rate(file.rate_bps),

@@ -5,25 +5,30 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cfetch.base.events import ActiveAttempt
+from cfetch.base.secret import printable
 from cfetch.base.version import __version__
 from cfetch.show.document import RunLine
 from cfetch.show.format import plural
 from cfetch.show.metrics_reading import Run
 from cfetch.show.page.document import AnySection, Page, Part
 from cfetch.show.page.overview import compare_runs, list_settings
+from cfetch.show.page.run_names import began_at, name_runs, title_of
 from cfetch.show.page.run_part import RunPart, make_times, read_run
+from cfetch.show.page.verdicts import compare
 
 LEAST_S = 0.001  # of an axis
 SAME_AXIS = 20  # times as long a run may be for both to be drawn on one axis
+ALONE = "without mitigation (estimate)"  # the curve of the same files, left alone
 CHARTED = 3  # runs with charts: a bench has as many, and more make the page heavy
 
 
 def make_runs_page(runs: Iterable[Run]) -> Page:
     """Read all ``runs`` to their ends, and make their page."""
     parts = [read_run(run) for run in runs]
-    names = [f"run {number}" for number in range(1, len(parts) + 1)]
-    title = f"cfetch: {plural(len(parts), 'run')}"
-    return Page(title=title, note="", version=__version__, parts=make_parts(parts, names))
+    headers = [part.header for part in parts]
+    names = name_runs(headers, [part.source for part in parts])
+    note = f"{began_at(headers[0])} on {printable(headers[0].host, 60)}" if len(parts) == 1 else ""
+    return Page(title=title_of(headers), note=note, version=__version__, parts=make_parts(parts, names))
 
 
 def make_live_page(
@@ -49,8 +54,9 @@ def make_live_page(
         bytes=received_bytes,
         rate_bps=received_bytes / elapsed_s,
     )
-    sections: list[AnySection] = [compare_runs([line], ["this run"]), *tables]
-    if curves := run.curves("this run", "left alone"):
+    sections: list[AnySection] = [run.verdict(line)] if is_over else []
+    sections += [compare_runs([line], ["this run"]), *tables]
+    if curves := run.curves("this run", ALONE):
         sections.append(make_times(curves))
     parts = [
         Part(title="Overview", sections=sections),
@@ -63,9 +69,12 @@ def make_live_page(
 def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:
     """The overview of all runs, a part for each of the latest, and their settings."""
     lines = [run.line() for run in runs]
-    sections: list[AnySection] = [compare_runs(lines, names)]
+    verdicts = [run.verdict(line) for run, line in zip(runs, lines, strict=True)]
+    is_single = len(runs) == 1
+    sections: list[AnySection] = [verdicts[0] if is_single else compare(lines, names, verdicts)]
+    sections.append(compare_runs(lines, names))
     latest = range(max(0, len(runs) - CHARTED), len(runs))
-    alone = "left alone" if len(runs) == 1 else ""
+    alone = ALONE if is_single else ""
     curves = [curve for index in latest for curve in runs[index].curves(names[index], alone)]
     if curves:
         sections.append(make_times(curves))
@@ -75,7 +84,12 @@ def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:
     return [
         Part(title="Overview", note=note, sections=sections),
         *(
-            runs[index].part(names[index].capitalize(), lines[index], shown_s=shown_s)
+            runs[index].part(
+                "Run" if is_single else names[index],
+                lines[index],
+                shown_s=shown_s,
+                verdict=None if is_single else verdicts[index],
+            )
             for index, shown_s in zip(latest, _choose_axes([lines[index] for index in latest]), strict=True)
         ),
         Part(title="Settings", sections=settings),

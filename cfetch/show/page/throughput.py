@@ -20,7 +20,7 @@ KEPT_HOSTS = 64  # bins in memory; further hosts count as others
 OTHERS = "other hosts"
 MOMENTS = 300
 POINTS = 60  # of the small curve beside a host
-MOST_BINS = 256  # so that a bin is some pixels wide
+MOST_BINS = 128  # so that a bin is some pixels wide, on a phone too
 
 
 class ThroughputBuilder:

@@ -214,6 +214,8 @@ def _code_of(attempt: AttemptRecord) -> int:
 
 
 def _summarise(outcomes: "array[int]", lanes: int) -> str:
+    if not outcomes:
+        return "No attempt has ended yet."
     numbers = [outcomes.count(code) for code in range(_UNDER_WAY)]
     named = ", ".join(f"{number:,} {OUTCOMES[code]}" for code, number in enumerate(numbers) if number)
     return f"{plural(len(outcomes), 'attempt')} in {plural(lanes, 'lane')}: {named}."

@@ -11,7 +11,7 @@ from cfetch.show.page.runs_page import make_runs_page
 from cfetch.show.summary import Tally
 from tests.show.page.browser_fixtures import browser, in_browser, open_page  # noqa: F401 - fixtures
 from tests.show.page.runs import played, recorded
-from tests.show.page.test_other_pages import bench_page, tuning_page
+from tests.show.page.test_other_pages import bench_page, policies_page, tuning_page
 from tests.show.records import active, attempt, finished, progress, record, started
 
 pytestmark = in_browser
@@ -43,13 +43,45 @@ async def painted(page, selector):
 async def test_the_page_of_a_run_draws_every_chart_and_asks_for_nothing(show, width, scheme):
     """Cards, charts and tables are there; nothing is wider than the screen; no request leaves the page."""
     page = await show(recorded(played()), width=width, scheme=scheme)
-    assert await page.locator("dl.card").count() == 10
+    assert await page.locator("dl.card").count() == 4
+    assert await page.locator("dl.minor").count() == 5
+    assert await page.locator("main section").first.locator(".verdict").is_visible()
     for kind in ("is-timeline", "is-throughput", "is-file-times"):
         assert await painted(page, f".{kind} .uplot canvas") > 10
     headings = await page.locator("h3").all_inner_texts()
     assert {"Attempts", "Throughput and places in use", "Stragglers", "Hosts", "Failures"} <= {*headings}
     assert await page.evaluate("document.documentElement.scrollWidth") == width
     assert page.requests == []
+    wide = (
+        "[...document.querySelectorAll('.scrolled')].filter(box => box.scrollWidth > box.clientWidth).length"
+    )
+    assert await page.evaluate(wide) == 0
+    lines = (
+        "[...document.querySelectorAll('.path, .card dd, nav')].filter(each => each.offsetHeight > 44).length"
+    )
+    assert await page.evaluate(lines) == 0
+
+
+@pytest.mark.parametrize("span", [(0.36, 0.44), (0.2, 1.1), (0.9, 9.0), (0.05, 5.0), (1e-3, 4e4)])
+async def test_an_axis_of_times_has_round_numbers_whatever_it_spans(show, span):
+    """At least three and at most eight, within the axis, each once."""
+    page = await show(recorded([record(0, 100, attempt())]))
+    times = await page.evaluate("([low, high]) => chooseTimes(low, high, 8)", list(span))
+    assert 3 <= len(times) <= 8
+    assert times == sorted(set(times))
+    assert span[0] <= times[0] < times[-1] <= span[1]
+    shown = await page.evaluate("times => times.map(formatTime)", times)
+    assert len(set(shown)) == len(times)
+
+
+async def test_a_long_table_shows_its_first_rows_and_the_others_on_demand(show):
+    """No table scrolls within the page."""
+    page = await show(recorded(played()))
+    table = page.locator("section", has=page.get_by_role("heading", name="Stragglers"))
+    assert await table.locator("tbody tr").count() == 12
+    await table.get_by_role("button", name="Show all").click()
+    assert await table.locator("tbody tr").count() > 12
+    assert await table.get_by_role("button").count() == 0
 
 
 async def test_hosts_that_end_at_different_times_are_drawn(show):
@@ -135,7 +167,7 @@ async def test_the_command_for_what_is_left_is_copied_by_one_click(show):
     assert pasted.startswith("cfetch download MANIFEST --to '/d/my data' --failed-from /")
 
 
-@pytest.mark.parametrize("make_page", [bench_page, tuning_page])
+@pytest.mark.parametrize("make_page", [bench_page, tuning_page, policies_page])
 async def test_other_pages_are_drawn_too(make_page, tmp_path, open_page):  # noqa: F811
     """No error, no request, no section that is empty, nothing wider than the screen."""
     path = tmp_path / "page.html"
@@ -163,6 +195,7 @@ async def test_a_run_under_way_is_shown_and_stays_when_it_has_ended(open_page): 
         for event in (second, RunFinished(t_s=8.0, summary=tally.summary(8.0))):
             server(event)
     await page.get_by_text("completed: 2 of 2 files in place").wait_for()
-    assert await page.locator("dl.card .value").first.inner_text() == "2"
+    assert await page.locator("dl.card .value").last.inner_text() == "2"
+    assert "All 2 files are in place" in await page.locator(".verdict").inner_text()
     assert {request.partition("/events")[1] for request in page.requests} == {"/events"}
     page.said[:] = [line for line in page.said if "ERR_" not in line]  # the server has gone, as it should

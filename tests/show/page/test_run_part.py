@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cfetch.base.records import EventRecord
+from cfetch.show.page.document import Cell
 from cfetch.show.page.html import render_html
 from cfetch.show.page.runs_page import make_runs_page
 from cfetch.show.page.time_bins import BINS, TimeBins
@@ -124,15 +125,19 @@ def test_stragglers_that_saved_most_come_first_and_wrong_ones_are_marked():
     assert rows[1][4].startswith("✗ wrong")
 
 
-def test_failures_are_counted_by_kind_and_host():
-    """A host without any file that is done stands among the hosts too."""
+def test_failures_are_counted_by_cause_and_host():
+    """Two causes of one kind are two rows; a host without a file that is done is among the hosts too."""
     failed = [
         record(id_, 9, attempt(), status="failed", error_kind="refused", error="HTTP 404", host=host)
         for id_, host in enumerate(["x", "y", "x"])
     ]
-    part = part_of(*failed)
-    assert table_of(part, "Failures") == [["refused", "3", "2", "1", "a/0: HTTP 404"]]
-    assert {row[0]: row[3] for row in table_of(part, "Hosts")} == {"x": "2", "y": "1"}
+    other = record(9, 9, attempt(), status="failed", error_kind="refused", error="no length", host="x")
+    part = part_of(*failed, other)
+    assert table_of(part, "Failures") == [
+        ["HTTP 404", "3", "2", "1", "refused", "a/0"],
+        ["no length", "1", "1", "0", "refused", "a/9"],
+    ]
+    assert {row[0]: row[3] for row in table_of(part, "Hosts")} == {"x": "3", "y": "1"}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +162,7 @@ def test_left_alone_is_a_curve_of_its_own():
     mitigated = record(0, 1000, slow, attempt(2, 10.0, 12.0, from_byte=100, size=900))
     overview = make_runs_page([recorded([mitigated])]).parts[0]
     curves = {curve.name: curve.times_s for curve in section_of(overview, "file times").curves}
-    assert curves == {"run 1": [12.0], "left alone": [100.0]}
+    assert curves == {"this run": [12.0], "without mitigation (estimate)": [100.0]}
 
 
 def test_two_runs_stand_beside_each_other_with_their_difference():
@@ -165,10 +170,12 @@ def test_two_runs_stand_beside_each_other_with_their_difference():
     first = recorded([record(0, 100, attempt(end_s=4.0))], settings={"padding": 5.0})
     second = recorded([record(0, 100, attempt(end_s=2.0))], settings={"padding": 1.0})
     page = make_runs_page([first, second])
-    cards = {card.label: card for card in section_of(page.parts[0], "cards").cards}
-    assert (cards["time"].value, cards["time"].other) == ("4.0s", "2.0s")
-    assert (cards["time"].change, cards["time"].change_tone) == ("−2.0s (-50%)", "good")
-    assert (cards["failed"].change, cards["failed"].change_tone) == ("the same", "dim")
+    assert page.parts[0].sections[0].text == "m (2) was 2.0 times faster than m (1): 2.0s against 4.0s."
+    (table,) = [section for section in page.parts[0].sections if section.title == "At a glance"]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["time"] == ["4.0s", "2.0s", Cell(text="−2.0s (-50%)", tone="good")]
+    assert rows["files in place"][2] == Cell(text="the same", tone="dim")
+    assert "retries" not in rows
     assert ["padding", "5.0", "1.0", "5.0"] in table_of(page.parts[-1], "Settings")
 
 
@@ -179,8 +186,9 @@ def test_a_run_that_had_nothing_to_do_has_no_charts_and_no_rate():
     assert [section.lines for section in part.sections] == [["Nothing was downloaded: no file was missing."]]
     before = recorded([record(0, 1000, attempt(end_s=1.0, size=1000))], files=1)
     page = make_runs_page([before, recorded([there], files=1)])
-    cards = {card.label: card for card in section_of(page.parts[0], "cards").cards}
-    assert (cards["rate"].other, cards["rate"].change) == ("–", "")
+    rows = {row[0]: row[2:] for row in table_of(page.parts[0], "At a glance")}
+    assert rows["rate"] == ["–", ""]
+    assert "had nothing to download" in page.parts[0].sections[0].text
     assert section_of(page.parts[1], "throughput")
 
 
@@ -188,7 +196,7 @@ def test_many_runs_are_a_table_and_only_the_latest_have_charts():
     """Every run has a row."""
     page = make_runs_page([recorded([record(0, 100, attempt())]) for _ in range(5)])
     assert len(table_of(page.parts[0], "Runs")) == 5
-    assert [part.title for part in page.parts] == ["Overview", "Run 3", "Run 4", "Run 5", "Settings"]
+    assert [part.title for part in page.parts] == ["Overview", "m (3)", "m (4)", "m (5)", "Settings"]
 
 
 def test_a_run_without_files_has_a_page():

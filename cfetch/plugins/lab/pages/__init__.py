@@ -1,8 +1,8 @@
 """The pages of the laboratory: documents of bench, simulation and tune as sections of a page.
 
-    bench_page.py         runs side by side, with their charts
-    simulation_page.py    policies over seeds of a scenario
-    tuning_page.py        scores by setting, with their intervals, and the recommendation
+    bench_page.py         the gain in a sentence, runs side by side, with their charts
+    simulation_page.py    how often which policy is the fastest, all scenarios in one chart
+    tuning_page.py        what to set, scores by setting with their intervals
 
 ``show/page/`` draws the sections; this room only makes them. Each page is one file that needs no network.
 

@@ -5,21 +5,24 @@ from collections.abc import Sequence
 from cfetch.base.secret import printable
 from cfetch.base.version import __version__
 from cfetch.plugins.lab.views.bench_document import Comparison, Contender
-from cfetch.plugins.lab.views.bench_view import NAMES, ROWS
+from cfetch.plugins.lab.views.bench_view import ROWS
 from cfetch.show.format import count, duration, plural, size
-from cfetch.show.page.document import AnySection, Cell, Lines, Page, Part, Table
+from cfetch.show.page.document import AnySection, Cell, Page, Part, Table, Tone, Verdict
 from cfetch.show.page.run_part import RunPart
 from cfetch.show.page.runs_page import make_parts
+
+NAMES = {"ideal": "no faults", "none": "no mitigation"}  # a run has an ideal of its own on its page
+_SHORT = {"bytes fetched twice": "fetched twice"}  # names that a phone shows on one line
+_SHORT |= {f"time per file, {part}": f"file time {part}" for part in ("p50", "p95", "p99", "max")}
+LEVEL = 1.05  # times: a smaller gain is noise
 
 
 def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> Page:
     """The page of ``comparison``; ``runs`` are its recorded runs, in the order of its figures."""
-    names = [NAMES.get(run.name, comparison.policy) for run in comparison.runs]
+    names = [NAMES.get(run.name, printable(comparison.policy, 40)) for run in comparison.runs]
     overview, *parts = make_parts(runs, names)
     times = [section for section in overview.sections if section.title.startswith("Time")]
-    sections: list[AnySection] = [_list_figures(comparison, names), *times]
-    if comparison.broken:
-        sections.insert(0, Lines(title="✗ Bounds that do not hold", lines=comparison.broken))
+    sections: list[AnySection] = [_judge(comparison), _list_figures(comparison, names), *times]
     if comparison.contenders:
         sections.append(_list_contenders(comparison.contenders, comparison.files))
     machine = comparison.machine
@@ -29,25 +32,47 @@ def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> Page:
         f"Python {machine.python}, {plural(machine.cpus, 'CPU')}"
     )
     return Page(
-        title=f"cfetch bench: {printable(comparison.scenario, 60)}, {comparison.gain:.1f} times faster",
-        note=printable(comparison.description, 400),
+        title=f"cfetch bench: {printable(comparison.scenario, 60)}",
+        note=". ".join(filter(None, (printable(comparison.description, 400), printable(note, 400)))),
         version=__version__,
-        parts=[Part(title="Overview", note=printable(note, 400), sections=sections), *parts],
+        parts=[Part(title="Overview", sections=sections), *parts],
     )
+
+
+def _judge(comparison: Comparison) -> Verdict:
+    """What mitigation was worth; then the bounds that do not hold."""
+    ideal, alone, mitigated = (duration(run.wall_s) for run in comparison.runs)
+    gain = comparison.gain
+    said = (
+        f"made this workload {gain:.1f} times faster"
+        if gain >= LEVEL
+        else "did not make this workload faster"
+    )
+    text = (
+        f"Mitigation {said}: {mitigated} with policy {printable(comparison.policy, 40)} against {alone} "
+        f"without; the same files from a server without faults took {ideal}."
+    )
+    broken = [f"✗ {sentence}" for sentence in comparison.broken]
+    tone: Tone = "bad" if broken else "good" if gain >= LEVEL else ""
+    return Verdict(title="Verdict", text=text, tone=tone, lines=broken)
 
 
 def _list_figures(comparison: Comparison, names: Sequence[str]) -> Table:
     longest_s = max(run.wall_s for run in comparison.runs)
-    (wall_label, wall_text), *others = ROWS
+    (wall_label, wall_text), (_, slowdown_text), *others = ROWS
     walls = [Cell(text=wall_text(run), bar=round(run.wall_s / longest_s, 3)) for run in comparison.runs]
     rows: list[list[Cell | str]] = [[wall_label, *walls]]
-    rows += [[label, *(text(run) for run in comparison.runs)] for label, text in others]
+    rows.append(["against no faults", *(slowdown_text(run) for run in comparison.runs)])
+    for label, text in others:  # a terminal's lines for one thing are indented; here each has its whole name
+        name = f"time per file, {label.strip()}" if label.startswith(" ") else label
+        rows.append([_SHORT.get(name, name), *(text(run) for run in comparison.runs)])
     done = [
         Cell(text=f"{count(run.done)}", tone="bad" if run.failed or run.wrong else "")
         for run in comparison.runs
     ]
     rows.append(["files done", *done])
-    return Table(title="Three runs of one workload", columns=["", *(f">{name}" for name in names)], rows=rows)
+    columns = ["", *(f">{name}" for name in names)]
+    return Table(title="Three runs of one workload", columns=columns, rows=rows, small=True)
 
 
 def _list_contenders(contenders: Sequence[Contender], files: int) -> Table:

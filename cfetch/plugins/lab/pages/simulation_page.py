@@ -1,82 +1,110 @@
-"""The page of simulated runs: for each scenario the makespans of all policies against the ideal run's."""
+"""The page of simulated runs: the makespans of all policies against a run without faults, in one chart."""
 
 from collections.abc import Sequence
 
 from cfetch.base.version import __version__
-from cfetch.plugins.lab.views.simulation_document import JUDGED, Comparison, Row, Simulation
+from cfetch.plugins.lab.views.simulation_document import JUDGED, LEVEL, Comparison, Row, Simulation
 from cfetch.show.format import duration, plural, size
-from cfetch.show.page.document import Cell, Dot, DotRow, Dots, Page, Part, Table, Tone
+from cfetch.show.page.document import AnySection, Cell, Dot, DotRow, Dots, Page, Part, Table, Tone, Verdict
+
+NO_FAULTS = "a run without faults, one stream a file"
 
 
 def make_simulation_page(simulation: Simulation) -> Page:
-    """A part for each scenario."""
-    policies = list(dict.fromkeys(row.policy for part in simulation.scenarios for row in part.rows))
-    verdicts = Table(
-        title="Makespan against the ideal run's",
-        note="medians over the seeds",
-        columns=["scenario", *(f">{policy}" for policy in policies), "verdict"],
-        rows=[_make_verdict_row(part, policies) for part in simulation.scenarios],
+    """The verdict, a line of the chart for each scenario, and a table with a row for each run."""
+    comparisons = simulation.scenarios
+    policies = list(dict.fromkeys(row.policy for part in comparisons for row in part.rows))
+    dots = Dots(
+        title="Makespans",
+        note=f"medians over the seeds, divided by the makespan of {NO_FAULTS}; "
+        "what is left of the line is faster than that",
+        rows=[_make_dots(part, policies) for part in comparisons],
+        mark=1.0,
+        mark_name=NO_FAULTS,
+        series=policies,
     )
-    overview = Part(title="Overview", sections=[verdicts])
+    verdict = _judge(comparisons)
+    sections: list[AnySection] = [*([verdict] if verdict else []), dots, _list_rows(comparisons)]
+    scenarios = Table(
+        title="Scenarios",
+        columns=["scenario", ">files", ">size", ">without faults", "what happens"],
+        rows=[_describe(part) for part in comparisons],
+    )
     return Page(
-        title=f"cfetch: policies in {plural(len(simulation.scenarios), 'simulated scenario')}",
+        title=f"cfetch: policies in {plural(len(comparisons), 'simulated scenario')}",
         note=f"virtual time, {plural(len(simulation.seeds), 'seed')}",
         version=__version__,
-        parts=[overview, *map(_make_part, simulation.scenarios)],
+        parts=[Part(title="Overview", sections=sections), Part(title="Scenarios", sections=[scenarios])],
     )
 
 
-def _make_verdict_row(comparison: Comparison, policies: Sequence[str]) -> list[Cell | str]:
-    ratios = {row.policy: row.ratio_p50 for row in comparison.rows}
-    cells = [f"{ratios[policy]:.2f}" if policy in ratios else "" for policy in policies]
-    return [comparison.scenario, *cells, comparison.verdict]
+def _judge(comparisons: Sequence[Comparison]) -> Verdict | None:
+    """How often ``adaptive`` is the fastest policy, and where it is not; None: nothing to compare."""
+    judged: list[tuple[float, Comparison]] = []
+    for comparison in comparisons:
+        ratios = {row.policy: row.ratio_p50 for row in comparison.rows}
+        own = ratios.pop(JUDGED, None)
+        if own is not None and ratios:
+            judged.append((own / min(ratios.values()) - 1, comparison))
+    if not judged:
+        return None
+    faster = sum(change < -LEVEL for change, _ in judged)
+    slower = sorted(((change, part) for change, part in judged if change > LEVEL), key=lambda pair: -pair[0])
+    level = len(judged) - faster - len(slower)
+    text = (
+        f"{JUDGED} is faster than every other policy in {faster} of {plural(len(judged), 'scenario')}, "
+        f"level with the best in {level}, and slower in {len(slower)}"
+    )
+    if slower:
+        most = "" if len(slower) == 1 else ", where it is most"
+        text += f" ({slower[0][1].scenario}, by {slower[0][0]:.0%}{most})"
+    lines = [f"slower in {part.scenario}: {change:.0%}" for change, part in slower[1:]]
+    return Verdict(title="Verdict", text=f"{text}.", tone="" if slower else "good", lines=lines)
 
 
-def _make_part(comparison: Comparison) -> Part:
-    about = f"{plural(comparison.files, 'file')}, {size(comparison.size_bytes)}"
-    ideal = f"ideal {duration(comparison.ideal_s)}"
-    rows = [
-        DotRow(
-            name=row.policy,
-            dots=[
-                Dot(value=row.ratio_p50, low=row.ratio_p50, high=row.ratio_worst, text=f"{row.ratio_p50:.2f}")
-            ],
-            tone="good" if row.policy == JUDGED else "",
-        )
-        for row in comparison.rows
-    ]
-    return Part(
-        title=comparison.scenario,
-        note="; ".join(filter(None, (comparison.description, about, ideal))),
-        sections=[
-            Dots(
-                title="Makespan against the ideal run's",
-                note="the median over the seeds, up to the worst",
-                rows=rows,
-                mark=1.0,
-                mark_name="the ideal run",
-            ),
-            Table(
-                title="Policies",
-                note="cancelled in vain: the network had not held the attempt back; means over the seeds",
-                columns=[
-                    "policy",
-                    ">makespan",
-                    ">/ ideal",
-                    ">worst",
-                    ">cancelled",
-                    ">in vain",
-                    ">twice",
-                    ">not done",
-                ],
-                rows=[_make_row(row) for row in comparison.rows],
-            ),
+def _make_dots(comparison: Comparison, policies: Sequence[str]) -> DotRow:
+    return DotRow(
+        name=comparison.scenario,
+        dots=[
+            Dot(value=row.ratio_p50, text=f"{row.ratio_p50:.2f}", series=policies.index(row.policy))
+            for row in comparison.rows
         ],
     )
 
 
-def _make_row(row: Row) -> list[Cell | str]:
+def _describe(comparison: Comparison) -> list[Cell | str]:
     return [
+        comparison.scenario,
+        f"{comparison.files:,}",
+        size(comparison.size_bytes),
+        duration(comparison.ideal_s),
+        "; ".join(filter(None, (comparison.description, comparison.verdict))),
+    ]
+
+
+def _list_rows(comparisons: Sequence[Comparison]) -> Table:
+    return Table(
+        title="All figures",
+        note="in vain: cancelled, though the network had not held the attempt back; means over the seeds",
+        columns=[
+            "scenario",
+            "policy",
+            ">makespan",
+            ">against no faults",
+            ">worst",
+            ">cancelled",
+            ">in vain",
+            ">twice",
+            ">not done",
+        ],
+        rows=[_make_row(part.scenario, row) for part in comparisons for row in part.rows],
+        folded=True,
+    )
+
+
+def _make_row(scenario: str, row: Row) -> list[Cell | str]:
+    return [
+        scenario,
         row.policy,
         duration(row.makespan_s),
         f"{row.ratio_p50:.2f}",

@@ -3,9 +3,26 @@
 from cfetch.base.secret import printable
 from cfetch.base.version import __version__
 from cfetch.plugins.lab.views.tune_view import draw_answer, draw_grounds, ratio_text
-from cfetch.plugins.lab.views.tuning_document import Replayed, SettingScore, Tuning, describe_values
+from cfetch.plugins.lab.views.tuning_document import (
+    Replayed,
+    SettingScore,
+    Tuning,
+    describe_values,
+    format_values,
+)
 from cfetch.show.format import count, duration, size
-from cfetch.show.page.document import Cell, Dot, DotRow, Dots, Lines, Page, Part, Table
+from cfetch.show.page.document import (
+    AnySection,
+    Cell,
+    Dot,
+    DotRow,
+    Dots,
+    Lines,
+    Page,
+    Part,
+    Table,
+    Verdict,
+)
 
 MOST_DOTS = 40  # settings in the chart; the table has all
 
@@ -14,15 +31,16 @@ def make_tuning_page(tuning: Tuning) -> Page:
     """The page of ``tuning``."""
     ranked = sorted(tuning.settings, key=lambda score: score.ratio.mean)
     charted = [score for score in ranked if score.front or _mark_of(score, tuning)] or ranked
-    lines = [line.plain.strip() for line in draw_answer(tuning)]
     grounds = [line.plain.strip() for line in draw_grounds(tuning)]
     part = Part(
         title="Overview",
         sections=[
-            Lines(title="The answer", lines=lines),
+            _judge(tuning),
+            *_list_command(tuning),
             Dots(
                 title="Makespan against the default's",
-                note="settings that no other beats; middle 95 % of a bootstrap over runs; below 1 is faster",
+                note="settings that no other beats, each with its 95 % interval over the runs; "
+                "what is left of the line is faster than the default",
                 rows=[_make_dots(score, tuning) for score in charted[:MOST_DOTS]],
                 mark=1.0,
                 mark_name="the default",
@@ -31,9 +49,8 @@ def make_tuning_page(tuning: Tuning) -> Page:
                 title="All settings",
                 columns=["setting", ">makespan", ">against the default", ">false alarms", ">twice", "front"],
                 rows=[_make_row(score, tuning) for score in ranked],
-                folded=True,
             ),
-            Lines(title="From", lines=[*grounds, *tuning.remarks]),
+            Lines(title="Grounds", lines=[*_list_details(tuning), *grounds]),
             Table(
                 title="Runs",
                 columns=["run", ">files", ">finished", ">workers", "policy", ">recorded", ">replayed"],
@@ -43,6 +60,45 @@ def make_tuning_page(tuning: Tuning) -> Page:
         ],
     )
     return Page(title=f"cfetch tune: policy {tuning.policy}", note="", version=__version__, parts=[part])
+
+
+def _judge(tuning: Tuning) -> Verdict:
+    """What to set, and what that gains."""
+    choice = tuning.choice
+    if tuning.leave:
+        text = f"Leave the default, {describe_values(tuning.default)}: {tuning.leave}."
+        return Verdict(title="Verdict", text=text)
+    text = (
+        f"Set {describe_values(choice.recommended)}: such a run takes about "
+        f"{duration(choice.promise_s.mean)}, {_less(choice.ratio.mean)} than with the default; "
+        f"on runs that it was not chosen by, it was {_less(choice.held_out.ratio.mean)}."
+    )
+    return Verdict(title="Verdict", text=text, tone="good" if choice.ratio.mean < 1 else "")
+
+
+def _less(ratio: float) -> str:
+    return f"{abs(1 - ratio):.0%} {'less' if ratio <= 1 else 'more'}"
+
+
+def _list_command(tuning: Tuning) -> list[AnySection]:
+    """The command with the recommended values, and each beside the default."""
+    if tuning.leave:
+        return []
+    values, default = format_values(tuning.choice.recommended), format_values(tuning.default)
+    flags = " ".join(f"--{name} {text}" for name, text in values.items())
+    rows: list[list[Cell | str]] = [[name, text, default.get(name, "")] for name, text in values.items()]
+    command = f"cfetch download MANIFEST --policy {tuning.policy} {flags}"
+    return [
+        Table(
+            title="To set", columns=["option", ">value", ">default"], rows=rows, command=command, small=True
+        )
+    ]
+
+
+def _list_details(tuning: Tuning) -> list[str]:
+    """The lines of the answer below its first: what it was compared with."""
+    _, *others = [line.plain.strip() for line in draw_answer(tuning)]
+    return [line for line in others if line != tuning.leave]
 
 
 def _mark_of(score: SettingScore, tuning: Tuning) -> str:

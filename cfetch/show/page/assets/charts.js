@@ -81,13 +81,14 @@ function zoomByKey(chart, group, key, end_s) {
   return true;
 }
 
-// A fill that can be told from others without its colour.
-function makePattern(context, kind, fill) {
+// A fill that can be told from others without its colour. Weak patterns do not shimmer in narrow columns.
+function makePattern(context, kind, fill, strength = 0.75) {
   const size = Math.round(8 * devicePixelRatio);
   const tile = el("canvas", { width: size, height: size });
   const pen = tile.getContext("2d");
   pen.fillStyle = fill;
   pen.fillRect(0, 0, size, size);
+  pen.globalAlpha = strength;
   pen.strokeStyle = colour("paper");
   pen.fillStyle = colour("paper");
   pen.lineWidth = size / 6;

@@ -4,8 +4,8 @@
 function showSection(section, group) {
   const body = DRAWERS[section.kind](section, group);
   const note = el("p", { className: "note", textContent: section.note ?? "" });
-  const heading = section.folded ? [] : [el("h3", { textContent: section.title }), ...(section.note ? [note] : [])];
-  const element = el("section", { className: `is-${section.kind.replace(" ", "-")}` }, ...heading, body);
+  const heading = section.folded || section.kind === "verdict" ? [] : [el("h3", { textContent: section.title }), ...(section.note ? [note] : [])];
+  const element = el("section", { className: `is-${section.kind.replace(" ", "-")} ${section.kind === "verdict" ? section.tone ?? "" : ""}`.trim() }, ...heading, body);
   element.start = body.start;
   element.update = (next) => {
     if (next.kind !== section.kind || !body.update?.(next)) return false;
@@ -19,7 +19,8 @@ function showSection(section, group) {
 function showPart(part, index) {
   const sections = part.sections.map((section) => showSection(section, `part ${index}`));
   const note = part.note ? [el("p", { className: "note", textContent: part.note })] : [];
-  return el("article", { id: `part-${index}` }, el("h2", { textContent: part.title }), ...note, ...sections);
+  const heading = el("h2", { className: index ? "" : "unseen", textContent: part.title }); // the page's title is above it
+  return el("article", { id: `part-${index}` }, heading, ...note, ...sections);
 }
 
 function startCharts(root) {

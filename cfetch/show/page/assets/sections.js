@@ -5,36 +5,38 @@ const LAYERS = [
   ["layer1", null], ["layer2", "rising"], ["layer3", "dots"], ["layer4", "level"],
   ["layer5", "falling"], ["layer6", "upright"], ["layer7", "cross"],
 ];
+const FIRST_ROWS = 12; // of a table; the others on demand, so that no table scrolls within the page
 const CURVES = [["layer1", []], ["cut", [8, 4]], ["layer3", [2, 3]], ["layer4", [10, 3, 2, 3]], ["layer5", [1, 2]], ["layer6", [14, 4]]];
 
-function drawCards({ cards, names = [] }) {
-  return el(
-    "div",
-    { className: "cards" },
-    ...cards.map((card) => {
-      const parts = [el("dt", { textContent: card.label })];
-      if (card.other === undefined) {
-        parts.push(el("dd", { className: `value ${card.tone ?? ""}`, textContent: card.value }));
-        if (card.note) parts.push(el("dd", { className: "note", textContent: card.note }));
-      } else {
-        parts.push(
-          el("dd", { className: "pair" }, el("small", { textContent: names[0] }), el("span", { className: card.tone ?? "", textContent: card.value })),
-          el("dd", { className: "pair" }, el("small", { textContent: names[1] }), el("b", { textContent: card.other })),
-          el("dd", { className: `change ${card.change_tone ?? ""}`, textContent: card.change }),
-        );
-      }
-      return el("dl", { className: "card" }, ...parts);
-    }),
-  );
+function drawVerdict({ text, lines = [] }) {
+  return el("div", {}, el("p", { className: "verdict", textContent: text }),
+    ...lines.map((line) => el("p", { className: "note", textContent: line })));
+}
+
+function drawCards({ cards }) {
+  const show = (card) => el("dl", { className: card.minor ? "minor" : "card" },
+    el("dt", { textContent: card.label }),
+    el("dd", { className: `value ${card.tone ?? ""}`, textContent: card.value }),
+    ...(card.note ? [el("dd", { className: "note", textContent: card.note })] : []));
+  const minor = cards.filter((card) => card.minor).map(show);
+  return el("div", {}, el("div", { className: "cards" }, ...cards.filter((card) => !card.minor).map(show)),
+    ...(minor.length ? [el("div", { className: "minors" }, ...minor)] : []));
 }
 
 function drawLines({ lines }) {
   return el("div", {}, ...lines.map((line) => el("p", { textContent: line })));
 }
 
+// On one line: the beginning of the directories gives way, as their end and the name tell files apart.
+function drawPath(text) {
+  const end = text.lastIndexOf("/") + 1;
+  const folder = el("span", { className: "folder" }, el("bdi", { dir: "ltr", textContent: text.slice(0, end) }));
+  return el("span", { className: "path", title: text }, ...(end ? [folder] : []), el("bdi", { className: "name", dir: "ltr", textContent: text.slice(end) }));
+}
+
 function drawCell(cell, tag) {
   if (typeof cell === "string") return el(tag, { textContent: cell });
-  const element = el(tag, { className: cell.tone ?? "" }, el("span", { textContent: cell.text }));
+  const element = el(tag, { className: cell.tone ?? "" }, cell.path ? drawPath(cell.text) : el("span", { textContent: cell.text }));
   if (cell.bar !== undefined) {
     const bar = el("i", { className: "bar" });
     bar.style.width = `${Math.max(0.5, 100 * cell.bar)}%`;
@@ -60,20 +62,31 @@ function drawCommand(text) {
   return el("div", { className: "command" }, code, button);
 }
 
-function drawTable({ title, columns, rows, folded, command }) {
+function drawTable({ title, columns, rows, folded, command, small }) {
   const isRight = columns.map((name) => name.startsWith(">"));
   const head = el("tr", {}, ...columns.map((name, index) =>
     el("th", { scope: "col", className: isRight[index] ? "right" : "", textContent: name.replace(/^>/, "") })));
   const body = rows.map((row) => el("tr", {}, ...row.map((cell, index) => {
     const element = drawCell(cell, index ? "td" : "th");
     if (!index) element.scope = "row";
+    else element.dataset.label = columns[index].replace(/^>/, "");
     if (isRight[index]) element.classList.add("right");
     return element;
   })));
-  const table = el("table", {}, el("thead", {}, head), el("tbody", {}, ...body));
+  const table = el("table", { className: small ? "" : "stacks" }, el("thead", {}, head), el("tbody", {}, ...body.slice(0, FIRST_ROWS)));
   const scrolled = el("div", { className: "scrolled", tabIndex: 0, role: "region", "aria-label": title }, table);
-  if (!folded) return command ? el("div", {}, drawCommand(command), scrolled) : scrolled;
-  return el("details", {}, el("summary", { textContent: `${title} (${rows.length})` }), scrolled);
+  const more = body.slice(FIRST_ROWS);
+  const element = el("div", {}, ...(command ? [drawCommand(command)] : []), scrolled);
+  if (more.length) {
+    const button = el("button", { type: "button", className: "more", textContent: `Show all ${body.length}` });
+    button.addEventListener("click", () => {
+      table.tBodies[0].append(...more);
+      button.remove();
+    });
+    element.append(button);
+  }
+  if (!folded) return element;
+  return el("details", {}, el("summary", { textContent: `${title} (${rows.length})` }), element);
 }
 
 // Cumulative rates, so that each layer stands on the ones before it; the highest is drawn first.
@@ -148,7 +161,7 @@ function drawThroughput(section, group) {
           ...layersDown().map((layer) => ({
             fill: (self) => {
               const [name, pattern] = styleOf(layer);
-              return pattern ? makePattern(self.ctx, pattern, colour(name)) : colour(name);
+              return pattern ? makePattern(self.ctx, pattern, colour(name), 0.3) : colour(name);
             },
             stroke: () => colour(styleOf(layer)[0]),
             width: 1,
@@ -183,7 +196,7 @@ function drawThroughput(section, group) {
       name: layer.name,
       paint: (pen, wide, high) => {
         const [name, pattern] = styleOf(index);
-        paintBar(pen, { colour: name, pattern }, 0, 0, wide, high);
+        paintBar(pen, { colour: name, pattern, strength: 0.3 }, 0, 0, wide, high);
       },
     })),
     {
@@ -220,7 +233,21 @@ const NINES = {
   range: (_, __, max) => [0, 1 - (1 - Math.min(max ?? 0.99, 0.9999999)) / 1.5],
 };
 
-const isPowerOfTen = (value) => value > 0 && Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
+// Times for a logarithmic axis: as many of each decade as there is room for; even steps where it spans less than one.
+function chooseTimes(min, max, most) {
+  const steps = [1, 2, 5].flatMap((digit) => Array.from({ length: 14 }, (_, power) => digit * 10 ** (power - 5)));
+  if (max / min > 8) {
+    for (const digits of [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+      const times = Array.from({ length: 14 }, (_, power) => digits.map((digit) => +`${digit}e${power - 5}`)).flat()
+        .filter((time_s) => time_s >= min && time_s <= max);
+      if (times.length <= most) return times;
+      if (digits.length === 1) return times.filter((_, index) => index % Math.ceil(times.length / most) === 0);
+    }
+  }
+  const step = steps.sort((a, b) => a - b).find((each) => (max - min) / each <= most) ?? max - min;
+  const first = Math.ceil(min / step);
+  return Array.from({ length: Math.floor(max / step) - first + 1 }, (_, index) => +((first + index) * step).toPrecision(6));
+}
 
 function drawFileTimes(section) {
   const host = el("div", { className: "chart", tabIndex: 0, role: "img", "aria-label": `${section.title}. ${section.summary}` });
@@ -240,6 +267,8 @@ function drawFileTimes(section) {
       ...section.curves.map((curve) => el("div", { textContent: `${curve.name}: ${formatShare(shareAt(curve, time_s))} of the files` })),
     );
   };
+  // From the fastest tenth on: a few files that took no time would fill half of a logarithmic axis.
+  const first_s = () => Math.max(1e-4, Math.min(...section.curves.map(({ times_s, shares }) => times_s[Math.max(0, shares.findIndex((share) => share >= 0.1))])));
   const data = () => uPlot.join(section.curves.map((curve) => [
     curve.times_s.map((time_s) => Math.max(time_s, 1e-4)),
     curve.shares,
@@ -253,10 +282,15 @@ function drawFileTimes(section) {
       host,
       {
         height: 240,
-        scales: { x: { time: false, distr: 3 }, y: NINES },
+        scales: { x: { time: false, distr: 3, range: (_, min, max) => [Math.max(min || 0, first_s()) / 1.15, (max || 1) * 1.15] }, y: NINES },
         padding: [14, RIGHT, 0, 0],
         axes: [
-          makeAxis({ space: 50, size: LOW, values: (_, splits) => splits.map((time_s) => (isPowerOfTen(time_s) ? formatTime(time_s) : null)) }),
+          makeAxis({
+            size: LOW,
+            filter: (_, splits) => splits,
+            splits: (self, __, min, max) => chooseTimes(min, max, Math.max(4, Math.floor((self.bbox?.width || 600) / devicePixelRatio / 52))),
+            values: (_, splits) => splits.map(formatTime),
+          }),
           makeAxis({ size: LEFT, filter: (_, splits) => splits, splits: (_, __, ___, max) => [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].filter((share) => share <= max), values: (_, splits) => splits.map(formatShare) }),
         ],
         series: [{}, ...section.curves.map((_, index) => {
@@ -302,34 +336,47 @@ function drawFileTimes(section) {
   return element;
 }
 
-function drawDots({ rows, mark, mark_name }) {
+// Ratios on a logarithmic axis: twice as long is as far from the mark as half as long.
+function drawDots({ rows, mark, mark_name, series = [] }) {
   const values = rows.flatMap(({ dots }) => dots.flatMap(({ value, low, high }) => [low ?? value, high ?? value]));
-  const from = Math.min(mark, ...values, 0);
-  const to = Math.max(mark, ...values) * 1.05 || 1;
-  const place = (value) => `${(100 * (value - from)) / (to - from)}%`;
-  const lines = rows.map(({ name, dots, tone }) => {
-    const track = el("div", { className: "dots-track" });
-    const line = el("i", { className: "dots-mark" });
-    line.style.left = place(mark);
-    track.append(line);
-    for (const { value, low, high, text } of dots) {
+  const least = Math.max(1e-3, Math.min(mark, ...values)) / 1.08;
+  const most = Math.max(mark, ...values) * 1.08;
+  const share = (value) => (100 * Math.log(Math.max(value, least) / least)) / Math.log(most / least);
+  const place = (value) => `${share(value)}%`;
+  const ticks = chooseTimes(least, most, 6);
+  const at = (className, value, more = {}) => {
+    const element = el("i", { className, ...more });
+    element.style.left = place(value);
+    return element;
+  };
+  const drawTrack = (dots, tone) => {
+    const track = el("div", { className: "dots-track" }, at("dots-mark", mark));
+    for (const { value, low, high, text, series: kind = 0 } of dots) {
       if (low !== undefined) {
-        const span = el("i", { className: "dots-span" });
-        span.style.left = place(low);
-        span.style.width = `${(100 * ((high ?? value) - low)) / (to - from)}%`;
+        const span = at(`dots-span kind-${kind}`, low);
+        span.style.width = `${share(high ?? value) - share(low)}%`;
         track.append(span);
       }
-      const dot = el("i", { className: `dot ${tone ?? ""}`, title: text ?? String(value) });
-      dot.style.left = place(value);
-      track.append(dot);
+      track.append(at(`dot kind-${kind} ${tone ?? ""}`, value, { title: [series[kind], text ?? String(value)].filter(Boolean).join(" ") }));
     }
-    return el("tr", {}, el("th", { scope: "row", textContent: name }), el("td", { className: "wide" }, track),
-      el("td", { className: "right", textContent: dots.map(({ text, value }) => text ?? value.toFixed(2))[0] ?? "" }));
+    return track;
+  };
+  const lines = rows.map(({ name, dots, tone }) => {
+    const numbers = dots.map(({ text, value }) => text ?? value.toFixed(2));
+    return el("tr", {}, el("th", { scope: "row", textContent: name }), el("td", { className: "wide" }, drawTrack(dots, tone)),
+      ...(series.length ? series.map((_, kind) => numbers[dots.findIndex((dot) => (dot.series ?? 0) === kind)] ?? "") : [numbers[0] ?? ""])
+        .map((text) => el("td", { className: "right", textContent: text })));
   });
-  return el("div", {}, el("p", { className: "note", textContent: `the line is ${mark_name}` }), el("table", { className: "dots" }, el("tbody", {}, ...lines)));
+  const axis = el("div", { className: "dots-axis" }, ...ticks.map((tick) => at("tick", tick, { textContent: String(+tick.toPrecision(3)) })));
+  const head = el("tr", {}, el("td"), el("td", { className: "wide" }, axis), ...series.map((name) => el("th", { className: "right", scope: "col", textContent: name })));
+  const legend = series.map((name, kind) => el("li", {}, el("i", { className: `dot still kind-${kind}` }), el("span", { textContent: name })));
+  return el("div", {},
+    el("ul", { className: "legend" }, ...legend, el("li", {}, el("i", { className: "dots-mark still" }), el("span", { textContent: mark_name }))),
+    el("table", { className: "dots" }, el("thead", {}, head), el("tbody", {}, ...lines)));
 }
 
 const DRAWERS = {
+  verdict: drawVerdict,
   cards: drawCards,
   lines: drawLines,
   table: drawTable,

@@ -12,7 +12,7 @@ const IDLE_STORY = "Point at a bar, or move with the arrow keys; + and − zoom,
 
 function paintBar(context, style, x, y, width, height) {
   const fill = colour(style.colour);
-  context.fillStyle = style.pattern && width > 3 && height > 3 ? makePattern(context, style.pattern, fill) : fill;
+  context.fillStyle = style.pattern && width > 3 && height > 3 ? makePattern(context, style.pattern, fill, style.strength) : fill;
   context.fillRect(x, y, width, height);
 }
 
@@ -52,7 +52,9 @@ function drawTimeline(section, group) {
       ...lines.map((line, index) => el(index || lines.length === 1 ? "div" : "b", { textContent: line })),
     );
   };
-  tell([IDLE_STORY]);
+  const tellAll = () => story.replaceChildren(
+    el("div", { textContent: section.summary }), el("div", { className: "dim", textContent: IDLE_STORY }));
+  tellAll();
 
   const paint = (chart) => {
     const context = chart.ctx;
@@ -92,7 +94,8 @@ function drawTimeline(section, group) {
   const choose = (chart, bar) => {
     if (bar === chosen) return;
     chosen = bar;
-    tell(bar < 0 ? [IDLE_STORY] : tellBar(section, bar));
+    if (bar < 0) tellAll();
+    else tell(tellBar(section, bar));
     chart.redraw(false);
   };
 

@@ -108,14 +108,8 @@ class HttpTransport:
                 raise make_proxy_refusal(reply.status)
             reply.place, reply.source = place, url
             reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
-            if reply.status not in REDIRECTS:
+            if reply.status not in REDIRECTS or not any(map(str.strip, reply.headers.getall("Location", []))):
                 return reply
-            if "Location" not in reply.headers:
-                from cfetch.wire.reasons import refuse  # only a refusal needs it
-
-                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
-                reply.close()
-                raise refusal
             from cfetch.wire.targets import next_hop  # many servers redirect nobody
 
             seen.append(url)

@@ -17,7 +17,7 @@ from cfetch.storage.volume_values import Standing
 from cfetch.straggler.ways_to_ask import NO_CURE, Cure
 from cfetch.wire.headers import may_state_hash, read_media_type, states_limits
 from cfetch.wire.judge import PAGE_TYPES, is_vouched_for, judge
-from cfetch.wire.transport import Connecting, Response, Transport
+from cfetch.wire.transport import Connecting, LostCount, Response, Transport
 from cfetch.wire.verdict import Action, Asked, Verdict
 
 if TYPE_CHECKING:
@@ -214,19 +214,24 @@ class Fetching:
             is_start = not (verdict.from_byte or attempt.is_helper)
             if is_start and not is_vouched_for(asked) and self._options.doubtful != "accept":
                 read = self._doubting(attempt, response, part, read)
-            while data := await read():
-                position += len(data)
-                if limit is not None and position > limit:
-                    part.restart()
-                    raise Refused(f"the server sends more than the {limit} bytes that were stated")
-                part.write(data)
-                attempt.note(clock.now(), len(data))
-                segment = part.segment  # others may help from now on
-                if segment is not None and not segment.left_bytes and position != limit:
-                    response.close()
-                    return False  # another attempt brings the rest
-                if part.must_wait:
-                    await self._wait_for_volume(attempt, part)
+            try:
+                while data := await read():
+                    position += len(data)
+                    if limit is not None and position > limit:
+                        part.restart()
+                        raise Refused(f"the server sends more than the {limit} bytes that were stated")
+                    part.write(data)
+                    attempt.note(clock.now(), len(data))
+                    segment = part.segment  # others may help from now on
+                    if segment is not None and not segment.left_bytes and position != limit:
+                        response.close()
+                        return False  # another attempt brings the rest
+                    if part.must_wait:
+                        await self._wait_for_volume(attempt, part)
+            except LostCount:
+                if not is_vouched_for(asked) or (limit is not None and position != limit):
+                    part.restart()  # the server has lost count, and nothing proves what came
+                    raise
         except BaseException:
             try:
                 if attempt.reply.verdict is not None and attempt.reply.verdict.coding is not None:

@@ -26,9 +26,10 @@ def adapt(
     if verdict.skip_bytes is not None and verdict.body_bytes is not None:
         read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
     if verdict.coding is not None:
-        from cfetch.wire.decoding import Decoder  # only for --encoded decode
+        from cfetch.wire.decoding import Decoder  # only for --encoded decode, and codings of the transfer
 
-        read = Decoder(verdict.coding, read).read
+        for coding in reversed(verdict.coding.split(", ")):
+            read = Decoder(coding, read).read
     return read if max_bytes is None else _bound(read, part, max_bytes)
 
 

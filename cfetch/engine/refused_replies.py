@@ -6,12 +6,15 @@ from cfetch.base.clock import RunClock
 from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError
 from cfetch.wire.pauses import make_throttled, make_transient
 from cfetch.wire.reasons import explain
+from cfetch.wire.statuses import NO_BODY
 from cfetch.wire.transport import Response
 from cfetch.wire.verdict import Action, Verdict
 
 if TYPE_CHECKING:
     from cfetch.storage.volume import Sink
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+PROOF = "; if its body is the file, state the hash in the manifest, or by cfetch get --sha256"
 SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 
 
@@ -20,6 +23,9 @@ async def make_error(verdict: Verdict, response: Response, part: "Sink", clock: 
     if response.status not in SAID_ALL:
         verdict = await explain(verdict, response)
     status, reason = response.status, verdict.reason
+    if reason == f"HTTP {status}" and 200 <= status <= 399:  # curl takes its body
+        why = ": the server redirects to nowhere" if status in REDIRECTS else ""
+        reason += "; if the file is empty, state its size, 0" if status in NO_BODY else why + PROOF
     match verdict.action:
         case Action.REFRESH:
             return Expired(reason, http_status=status)

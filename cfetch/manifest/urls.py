@@ -42,8 +42,8 @@ _REASONS = (
     ),
     *((f"{row.name}:", f"its scheme is {row.refusal}") for row in SCHEMES.values() if row.refusal),
     (rf"(?!{WEB_PATTERN}:)", NOT_KNOWN),
-    (r"[^:]+:(?!//[^/?#:])", "it has no host"),
     (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
+    (r"[^:]+:(?!//[^/?#:])", "it has no host"),
     (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
     (r"[^:]+://(?:\.|[^/?#:]*\.\.)", "its host begins with a dot or has two in a row"),
     (r"", "its host holds characters that no host name has"),
@@ -92,7 +92,7 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
         raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
     if ipv6:
         _check_ipv6(ipv6)
-    elif name[-1].isdigit() and name.rpartition(".")[2].isdigit():
+    elif name[-1].isdigit() and name.replace(".", "").isdigit():
         _check_ipv4(name)
     return text
 
@@ -287,7 +287,7 @@ def _check_ipv6(text: str) -> None:
 
 @lru_cache(maxsize=256)
 def _check_ipv4(text: str) -> None:
-    """Check a host that ends in a number: no domain does, and not all resolvers know ``127.1``."""
+    """Check a host of numbers: not all resolvers know ``127.1``, and it may mean another host elsewhere."""
     try:
         IPv4Address(text)
     except ValueError:

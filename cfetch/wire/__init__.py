@@ -18,12 +18,13 @@ Read in this order::
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
     reply_parser.py     a reply's limits, status, headers and pieces; ``repeated_lengths.py``: mends heads
+    bare_chunks.py      bodies in chunks whose lines end with a bare LF (pure)
     body_buffer.py      memory for the bodies of large replies, used again and again (pure)
     headers.py  verdict.py    what judges read, and what they say (values)
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
     partial_replies.py  the verdict on a reply that brings a part of an object (pure)
     statuses.py         the verdict if the status is not that of a body: a table
-    codings.py  decoding.py    what a Content-Encoding means, and how such a body is unpacked
+    codings.py  transfers.py  decoding.py    what Content-Encoding and Transfer-Encoding mean; how it is unpacked
     reasons.py          the server's own reason for a refusal, and what follows from its code
     pauses.py           how long a reply asks to wait, from all of its headers (pure)
     stated_hash.py      the hash of the whole object that a store states in its reply (pure)

@@ -31,6 +31,7 @@ _TYPES = {
 _STORES = frozenset(
     {"x-amz-request-id", "x-amz-id-2", "x-goog-stored-content-encoding", "x-ms-blob-type", "x-oss-request-id"}
 )
+MOST_CODINGS = 5  # curl's limit: each decoder may multiply the bytes by its ratio
 _WORD = re.compile(r"[^,\s]+")
 
 
@@ -92,6 +93,6 @@ def judge_coding(
     if mode == "keep":
         note = f"came encoded ({coding}), and is kept as it came; --encoded decode unpacks such files"
         return Verdict(action=Action.ACCEPT, body_bytes=length, total_bytes=length, framed=framed, note=note)
-    if len(codings) > 1:
-        return refuse(f"the reply is encoded several times ({coding}), and cfetch unpacks one coding")
-    return Verdict(action=Action.ACCEPT, framed=framed, coding=codings[0])
+    if len(codings) > MOST_CODINGS:
+        return refuse(f"the reply is encoded {len(codings)} times; --encoded keep takes it as it is")
+    return Verdict(action=Action.ACCEPT, framed=framed, coding=coding)

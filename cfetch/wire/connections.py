@@ -27,6 +27,7 @@ from cfetch.wire.transport import Connecting
 
 AHEAD_BYTES = 512 << 10  # per connection: twice the bytes of a read, so that no read pauses a fast stream
 HAPPY_EYEBALLS_S = 0.25  # RFC 8305 5: how long an address may be silent before the next is tried beside it
+LOOPBACK = ["127.0.0.1", "::1"]  # of each name below localhost (RFC 6761 6.3); few resolvers know them
 UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name, so it is asked once more
 MAX_ORIGINS = 1024  # whose last connection is remembered
 AT_ONCE = 4  # first connections to a server: with Linux, a backlog of five takes six before they are accepted
@@ -251,7 +252,11 @@ class Resolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """The addresses of a host: those that the user has stated, or else the resolver's."""
-        if self._stated and (own := self._stated.get((host.rstrip(".").lower(), port))):
+        name = host.rstrip(".").lower()
+        own = self._stated and (self._stated.get((name, port)) or self._stated.get(("*", port)))
+        if not own and name.endswith(".localhost"):
+            own = LOOPBACK
+        if own:
             return [_make_result(host, port, address) for address in own]
         addresses = await self._inner.resolve(host, port, family)
         if not addresses:

@@ -45,8 +45,9 @@ def _read_value(header: str, start: int) -> tuple[str, int]:
     if header[start : start + 1] != '"':
         end = header.find(";", start)
         value = (header[start:] if end < 0 else header[start:end]).strip()
-        is_quoted = len(value) > 1 and value[0] == value[-1] == "'"
-        return value[1:-1] if is_quoted else value, len(header) if end < 0 else end + 1
+        if value.startswith("'"):  # single quotes; the last one may be missing, as with double quotes
+            value = value[1:].removesuffix("'")
+        return value, len(header) if end < 0 else end + 1
     end = start + 1
     while end < len(header) and header[end] != '"':
         end += 2 if header[end] == "\\" else 1

@@ -22,7 +22,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
 from cfetch.wire.foreign_errors import map_error
-from cfetch.wire.reply_parser import WAY_OUT, HeadFault, ReplyParser, make_parser
+from cfetch.wire.reply_parser import WAY_OUT, BytesBehind, HeadFault, ReplyParser, make_parser
 
 FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
 UNKNOWN = -1
@@ -242,6 +242,8 @@ class Exchange(ReplyParser):
 
     def read_buffered(self) -> bytes:
         """Read the bytes that have arrived, as ``Response`` says."""
+        if isinstance(self._error, BytesBehind):
+            return b""  # the server has lost count
         data = self._note_taken(self._pieces.take_all())
         return data if self.body is None else data + self._take_body(self.body)
 
@@ -343,12 +345,19 @@ class Exchange(ReplyParser):
         """End the body, if the end of the connection may end it; else the reply has failed."""
         if not self.status:
             self._fail(error or aiohttp.ServerDisconnectedError())
-        elif error or "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+        elif error or self._has_own_end():
             self._fail(aiohttp.ClientPayloadError())
         else:
             self._keeps = False
             self._finish()
             self._wake()
+
+    def _has_own_end(self) -> bool:
+        """Whether the body has a length or is in chunks. Any other coding of the transfer has no end."""
+        transfer = self.headers.getall("Transfer-Encoding", [])
+        if transfer:
+            return transfer[-1].rpartition(",")[2].strip().lower() == "chunked"
+        return "Content-Length" in self.headers
 
     def _finish(self) -> None:
         """Give the connection back, as the reply is complete."""
@@ -358,7 +367,10 @@ class Exchange(ReplyParser):
         self._wire.end(self, is_usable=self._keeps)
 
     def _distrust(self, error: HttpParserError) -> None:
-        """Fail, and drop unread bytes, as the reply is no valid HTTP."""
+        """Fail, as the reply is no valid HTTP. The bytes of a whole body can be read before the error."""
+        if self._is_over:
+            self._fail(BytesBehind())
+            return
         self._pieces.take_all()
         if self.body is not None:
             self.body.clear()

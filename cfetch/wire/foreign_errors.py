@@ -15,7 +15,8 @@ from httptools import HttpParserError
 
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
-from cfetch.wire.reply_parser import HeadFault
+from cfetch.wire.reply_parser import BytesBehind, HeadFault
+from cfetch.wire.transport import LostCount
 
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
     (
@@ -75,6 +76,11 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
     if isinstance(inner, NotPublic):
         return Refused("the address is not public, and public_only is set")
+    if isinstance(error, BytesBehind):
+        return LostCount(
+            "the server sends bytes behind the body whose length it states; state the size or the hash in "
+            "the manifest, or by cfetch get --sha256"
+        )
     if isinstance(error, HeadFault):
         return Refused(str(error))
     if is_unknown_name(error):

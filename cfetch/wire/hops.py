@@ -62,29 +62,23 @@ class HopTransport:
             secrets = self._add_login(url, secrets)
         seen: list[SecretUrl] = []
         place = url
-        with_cookies = 0  # of the requests that were made, how many had not yet the latest cookies
         while True:
             sent = secrets if self._jar is None else self._add_cookies(self._jar, url, secrets)
             all_headers = {**headers, **sent} if sent else headers
             reply = await self.send(url, all_headers, fresh=fresh, method=method, connecting=connecting)
             if reply.headers.getall("Set-Cookie", _NONE):
                 self._keep_cookies(url, reply.headers)
-                with_cookies = len(seen) + 1
             reply.place, reply.source = place, url
             reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
-            if reply.status not in REDIRECTS:
+            if reply.status not in REDIRECTS or not any(
+                map(str.strip, reply.headers.getall("Location", _NONE))
+            ):
                 return reply
-            if not reply.headers.getall("Location", _NONE):
-                from cfetch.wire.reasons import refuse  # only a refusal needs it
-
-                refusal = await refuse(reply, f"HTTP {reply.status}: the server redirects to nowhere")
-                reply.close()
-                raise refusal
             from cfetch.wire.targets import next_hop  # many servers redirect nobody
 
             seen.append(url)
             reply.close()
-            hop = next_hop(url, reply.headers, seen, with_cookies)
+            hop = next_hop(url, reply.headers, seen)
             if hop.origin() != url.origin():
                 secrets = self._add_login(hop, {}) if self._network.logs_in_at_redirects else {}
             if hop.host() == place.host():

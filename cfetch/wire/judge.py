@@ -4,12 +4,16 @@ The rules (sections of RFC 9110 in brackets):
 
 1. Two different values of a header that may occur only once: it is unknown which is true. REFUSE.
 2. The status decides the class; see ``STATUS`` and ``LATER`` in ``statuses.py``. 200 and 206 go on to
-   the rules that follow.
+   the rules that follow; so does another 2xx that brings a file (203), and any 2xx or 3xx whose body a hash
+   will prove.
 3. A Content-Encoding is a label of the file, unless it names a known coding that nothing explains: not the
    manifest's hash or size, not an object store, not the file's own name or type (``codings.py``). Then
    ``ReplyOptions.encoded`` decides; such bytes are joined to no others, so REFUSE_RANGE if a part was asked
-   for. A Transfer-Encoding other than ``chunked`` alone: REFUSE, as no client decodes it.
-4. 206 without having asked for a range: REFUSE. With one [14.4]: Content-Range must be there, be a single
+   for. A Transfer-Encoding is none of the file: ``identity`` is nothing, ``chunked`` counts once, and any
+   other coding is decoded [9112: 6.1]. Chunks count, and not a length beside them [9112: 6.3]; but as that
+   may be an attack or a confused proxy, REFUSE if neither manifest nor user vouches for the body.
+4. 206 without having asked for a range: a 200 if its Content-Range is the whole, or a hash will prove the
+   bytes; else REFUSE. With one [14.4]: Content-Range must be there, be a single
    byte range, start at the requested byte, end where its object ends, and agree with the manifest on the
    total; and the ETag [15.3.7] must be the part's, unless a hash will prove the bytes, as replicas behind one
    name give one file different ETags. If not: REFUSE_RANGE, that is, forget the part and ask for
@@ -37,10 +41,10 @@ Only a strong validator (an ETag without ``W/`` [13.1.5]) may join bytes of two 
 
 import re
 
-from multidict import istr
+from multidict import MultiDict, istr
 
 from cfetch.storage.etags import is_same
-from cfetch.wire.headers import Headers, read_media_type
+from cfetch.wire.headers import RANGE, Headers, read_media_type
 from cfetch.wire.verdict import Action, Asked, Verdict, find_strong, refuse, refuse_range
 
 SINGLETONS = tuple(map(istr, ("Content-Length", "Content-Range", "ETag")))
@@ -61,9 +65,12 @@ def is_page_name(name: str, *, bare: bool = True) -> bool:
 def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     """Judge a reply by the rules above."""
     if status not in (200, 206):
-        from cfetch.wire.statuses import judge_status  # nearly all replies have a body
+        from cfetch.wire.statuses import NO_BODY, is_like_ok, judge_status  # nearly all replies have a body
 
-        return judge_status(status, headers, asked)
+        if not is_like_ok(status, asked):
+            return judge_status(status, headers, asked)
+        headers = headers if status not in NO_BODY else MultiDict()
+        status = 200
     media_type = read_media_type(headers) if asked.refuses_pages else ""
     if media_type in PAGE_TYPES:
         return refuse(
@@ -82,14 +89,18 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         values.append(stated[0] if stated else None)
     length_text, range_text, etag = values
     length: int | None = None
-    if length_text is not None:
+    transfer = headers.getall(_TRANSFER_ENCODING, _NOTHING)
+    if transfer:
+        from cfetch.wire.transfers import judge_transfer  # small files come without
+
+        coded, is_chunked = judge_transfer(status, headers, asked, range_text)
+        if coded is not None:
+            return coded
+    elif length_text is not None:
         if not (length_text.isascii() and length_text.isdigit()) or len(length_text) > 19:
             return refuse("the reply's Content-Length is not a number")
         length = int(length_text)
-    transfer = headers.getall(_TRANSFER_ENCODING, _NOTHING)
-    if transfer and [value.strip().lower() for value in transfer] != ["chunked"]:
-        return refuse("the reply has a Transfer-Encoding that was not asked for")
-    framed = length is not None or bool(transfer)
+    framed = length is not None or (bool(transfer) and is_chunked)
     is_labelled = bool(headers.getall(_ENCODING, _NOTHING))
     if is_labelled:
         from cfetch.wire.codings import judge_coding  # few replies have the header
@@ -97,6 +108,8 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         coded = judge_coding(status, headers, asked, length, range_text, framed)
         if coded is not None:
             return coded
+    is_as_whole = status == 206 and not asked.is_range and (asked.has_hash or _is_whole(range_text))
+    status = 200 if is_as_whole else status
     if status == 206 or asked.base is not None:
         # nearly all replies bring a whole file
         from cfetch.wire.partial_replies import judge_object, judge_partial, judge_range
@@ -106,7 +119,10 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
         return judge_partial(asked, range_text, length, etag, framed)
     states_part = range_text not in (None, f"bytes 0-{(length or 0) - 1}/{length}")
     if states_part and not is_vouched_for(asked):
-        return refuse(f"the server answers {status} for the whole, and says that it is a part of it")
+        return refuse(
+            f"the server answers {status} for the whole, and says that it is a part of it; if it is the "
+            "file, state the hash in the manifest, or by cfetch get --sha256"
+        )
     if asked.base is not None:
         return judge_object(asked, asked.base, length, etag, framed)
     if asked.end_byte is not None:
@@ -124,6 +140,12 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     return Verdict(
         action=action, body_bytes=length, total_bytes=length, validator=find_strong(etag), framed=framed
     )
+
+
+def _is_whole(range_text: str | None) -> bool:
+    """Whether a Content-Range is that of a whole object."""
+    match = RANGE.fullmatch(range_text or "")
+    return match is not None and int(match[1]) == 0 and match[3] == str(int(match[2]) + 1)
 
 
 def _is_standing(asked: Asked, etag: str | None, length: int | None) -> bool:

@@ -19,7 +19,10 @@ def judge_partial(
 ) -> Verdict:
     """Judge a 206."""
     if not asked.is_range:
-        return refuse("HTTP 206 although the whole file was asked for")
+        return refuse(
+            "HTTP 206 although the whole file was asked for; if it is the file, state the hash in the "
+            "manifest, or by cfetch get --sha256"
+        )
     match = RANGE.fullmatch(range_text or "")
     if match is None:
         return refuse_range("HTTP 206 without a readable Content-Range")

@@ -6,14 +6,18 @@ lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all
 
 from collections import deque
 from operator import add
+from typing import TYPE_CHECKING
 
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
-from multidict import CIMultiDict
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
+from multidict import CIMultiDict, istr
 
 from cfetch.base.config.wire import MAX_HEAD_BYTES
 
-MAX_HEADER_BYTES = 16 << 10  # one header line; h11's limit, twice nginx's
-MAX_HEADERS = 128
+if TYPE_CHECKING:
+    from cfetch.wire.bare_chunks import BareChunkParser
+
+MAX_HEADER_BYTES = 100 << 10  # one header line; curl's limit, as some sites' security policies are long
+MAX_HEADERS = 1000
 # Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
 # The parser keeps no more bytes than that.
 MAX_BARE_BYTES = MAX_HEAD_BYTES
@@ -21,6 +25,7 @@ WAY_OUT = "cfetch's limit; --max-head-size permits a larger head"
 LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller pieces are joined
 MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
+_TRANSFER_ENCODING = istr("Transfer-Encoding")
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
@@ -28,11 +33,16 @@ class HeadFault(HttpParserError):
     """A head that would be the same at another try; the text is for a person."""
 
 
+class BytesBehind(HttpParserError):
+    """What came behind a whole reply is no HTTP."""
+
+
 def make_parser(callbacks: object) -> HttpResponseParser:
     """Make a parser of one reply, and of bytes that come behind it."""
     parser = HttpResponseParser(callbacks)
     parser.set_dangerous_leniencies(
         lenient_headers=True,
+        lenient_chunked_length=True,  # chunks count, and not a length beside them (RFC 9112 6.3)
         lenient_optional_cr_before_lf=True,
         lenient_spaces_after_chunk_size=True,
     )
@@ -117,6 +127,7 @@ class ReplyParser:
         "_has_body",
         "_head",
         "_head_fault",
+        "_is_chunked",
         "_is_over",
         "_keeps",
         "_max_bare_bytes",
@@ -133,13 +144,13 @@ class ReplyParser:
         self._max_bare_bytes = max_head_bytes
         self._max_header_bytes, self._max_headers = find_head_limits(max_head_bytes)
         self._has_body = has_body
-        self._parser: HttpResponseParser | None = make_parser(self)
+        self._parser: HttpResponseParser | BareChunkParser | None = make_parser(self)
         self._pieces = Pieces()
         self._fields: list[bytes] = []  # names and values in turn
         self._head = b""  # what has come of a head that is not complete yet
         self._head_fault: HeadFault | None = None
         self._bare_bytes = self._parsed_bytes = 0
-        self._is_over = self._keeps = False
+        self._is_over = self._keeps = self._is_chunked = False
         self.status = 0
         self.headers = NO_HEADERS
 
@@ -153,14 +164,24 @@ class ReplyParser:
             self._is_over, self._keeps = True, False  # it speaks another protocol from now on
         except HttpParserError as error:
             self._mend(data, error)
-        if not self.status and self._parser is not None:
+        if (not self.status or self._is_chunked) and not self._parsed_bytes and self._parser is not None:
             self._head += bytes(data)
 
     def _mend(self, data: memoryview, error: HttpParserError) -> None:
-        """Parse a head again that states one length several times, once all of it has come."""
+        """Parse again what another reader understands.
+
+        That is a head that states one length several times or in an odd way, once all of it has come, and a
+        body in chunks whose lines end with a bare LF.
+        """
         if self._head_fault is not None:
             raise self._head_fault from None
         head = self._head + bytes(data)
+        if self._may_be_bare() and not isinstance(error, HttpParserCallbackError):
+            from cfetch.wire.bare_chunks import BareChunkParser, find_body  # few servers send them
+
+            self._parser = BareChunkParser(self)
+            self._parser.feed_data(find_body(head))
+            return
         if self.status or b"content-length" not in head.lower():
             raise error
         from cfetch.wire.repeated_lengths import is_whole, mend_lengths  # few servers state several
@@ -176,6 +197,11 @@ class ReplyParser:
         self._parser, self._head = make_parser(self), b""
         self._fields.clear()
         self._parser.feed_data(mended)
+
+    def _may_be_bare(self) -> bool:
+        """Whether a body in chunks has failed before its first byte."""
+        is_first = self.status and not self._parsed_bytes and not self._is_over
+        return bool(is_first) and isinstance(self._parser, HttpResponseParser) and self._is_chunked
 
     def count_left_bytes(self) -> int:
         """How many bytes of a large body of stated length have not come; 0 for all other bodies."""
@@ -206,6 +232,7 @@ class ReplyParser:
         """Note status and headers, unless the reply is an interim reply."""
         if self._is_over or self._parser is None:
             return
+        assert isinstance(self._parser, HttpResponseParser)
         status = self._parser.get_status_code()
         if status < 100:
             raise ValueError
@@ -219,6 +246,9 @@ class ReplyParser:
             except HeadFault as fault:
                 self._head_fault = fault
                 raise
+        if _TRANSFER_ENCODING in self.headers:
+            self._is_chunked = True
+            self._keeps &= "Content-Length" not in self.headers  # they may be meant for two recipients
         self.status = status
         if not self._has_body:
             self._is_over = True

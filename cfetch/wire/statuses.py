@@ -22,6 +22,8 @@ STATUS: Mapping[int, Action] = {
     509: Action.THROTTLE,
     529: Action.THROTTLE,
 }
+NO_FILE = frozenset({201, 202, 204, 205, 207, 208, 226})  # the body is none, or is about something else
+NO_BODY = frozenset({204, 304})  # whatever their headers say (RFC 9112 6.3)
 # With the headers of a pause or of a limit that is used up, these mean: later.
 LATER: Mapping[int, Action] = {
     202: Action.WAIT,
@@ -52,3 +54,12 @@ def judge_status(status: int, headers: Headers, asked: Asked) -> Verdict:
     if action is None:
         action = Action.RETRY if 500 <= status <= 599 else Action.REFUSE
     return Verdict(action=action, reason=f"HTTP {status}")
+
+
+def is_like_ok(status: int, asked: Asked) -> bool:
+    """Whether a reply is judged like a 200: its class says so (RFC 9110 15.3), or a hash will prove it."""
+    if asked.joins or asked.base is not None or asked.unless:
+        return False
+    if status in NO_BODY:
+        return asked.size_bytes == 0
+    return (200 <= status <= 299 and status not in NO_FILE) or (200 <= status <= 399 and asked.has_hash)

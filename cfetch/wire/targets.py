@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import quote, urlsplit
 
 from cfetch.base.errors import Refused
-from cfetch.base.schemes import HTTP, HTTPS, WEB
+from cfetch.base.schemes import HTTP, HTTPS, WEB, WEB_PATTERN
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
 from cfetch.wire.headers import Headers
@@ -22,6 +22,8 @@ from cfetch.wire.headers import Headers
 MAX_HOPS = 5  # object stores need one, download portals two or three
 
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
+_SLASHES = re.compile(rf"\A({WEB_PATTERN}:)///(?!/)", re.IGNORECASE)  # browsers and curl take one too many
+_NO_LOGIN = re.compile(rf"\A((?:{WEB_PATTERN}:)?//):?@")  # a login without user and password
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
 # Some versions of Python take these for global: protocol assignments (RFC 6890; a metadata service is there),
@@ -30,11 +32,8 @@ _PROTOCOLS = IPv4Network("192.0.0.0/24")
 _DOCUMENTATION = IPv6Network("3fff::/20")
 
 
-def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl], first: int = 0) -> SecretUrl:
+def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
     """Find the next URL. ``seen`` are the URLs that have been requested, ``url`` last.
-
-    It is a circle if one of them is asked for again, the ``first`` ones left out: since then a server has set
-    a cookie, and many portals lead back to the file when they have seen the login.
 
     Raises:
         Refused: no or several targets, a loop, too many hops, no http(s) URL, or a step from https to http.
@@ -43,7 +42,9 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl], first: int
     if len(targets) != 1:
         raise Refused(f"the server redirects to {'several places' if targets else 'nowhere'}")
     try:
-        target = SecretUrl(join_url(url.reveal(), _encode(targets.pop())))
+        location = _SLASHES.sub(r"\1//", _encode(targets.pop()))
+        location = _NO_LOGIN.sub(r"\1", location)
+        target = SecretUrl(join_url(url.reveal(), location))
         parts = urlsplit(target.reveal())
         plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
         usable = parts.scheme in WEB and bool(parts.hostname) and plain
@@ -54,10 +55,10 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl], first: int
         raise Refused("the server redirects to something that is not a plain http(s) URL")
     if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS:
         raise Refused("the server redirects from https to http")
-    if target in seen[first:]:
-        raise Refused("the server redirects in a circle")
     if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
-        raise Refused(f"the server redirects more than {MAX_HOPS} times")
+        # To come back is no fault before: many portals lead back to the file, once they have seen a login.
+        is_circle = target in seen
+        raise Refused(f"the server redirects {'in a circle' if is_circle else f'more than {MAX_HOPS} times'}")
     return target
 
 

@@ -9,13 +9,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cfetch.base.errors import Refused, UsageError
+from cfetch.base.errors import Refused, Transient, UsageError
 from cfetch.base.registry import find_source, load_opener
 from cfetch.base.schemes import HTTPS, KNOWN
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.headers import Headers
 from cfetch.wire.network import Network
+
+
+class LostCount(Transient):
+    """More bytes came than the reply states; a reader has had those that it states."""
 
 
 class Response(Protocol):

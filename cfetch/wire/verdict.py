@@ -69,7 +69,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     ``framed`` is false for a body that only the end of the connection ends. ``reason`` is for a person.
     ``skip_bytes``: the body is the whole object, and the requested range begins after these bytes.
-    ``coding``: the body is to be decoded. ``note``: what a person should know of an accepted reply.
+    ``coding``: the body is to be decoded from these codings, with commas, the last one first. ``note``: what
+    a person should know of an accepted reply.
     """
 
     action: Action

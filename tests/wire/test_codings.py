@@ -33,7 +33,8 @@ KNOWN, HASHED = {"size_bytes": 1000}, {"has_hash": True}
     ("nothing, in two headers", {}, [("Content-Encoding", "aws-chunked"), GZIP], "keep", "noted"),
     ("nothing, to decode", {"path": "a.csv"}, [GZIP], "decode", "gzip"),
     ("an object store, to decode", {}, [GZIP, ("x-ms-blob-type", "BlockBlob")], "decode", "gzip"),
-    ("two codings, to decode", {}, [("Content-Encoding", "gzip, br")], "decode", "refused"),
+    ("two codings, to decode", {}, [("Content-Encoding", "gzip, br")], "decode", "gzip, br"),
+    ("six codings, to decode", {}, [("Content-Encoding", ", ".join(["gzip"] * 6))], "decode", "refused"),
     ("another size", {"size_bytes": 5}, [GZIP], "keep", "refused"),
     ("another size, to decode", {"size_bytes": 5}, [GZIP], "decode", "gzip"),
 ])  # fmt: skip

@@ -24,6 +24,8 @@ A, R, RR, RETRY, THROTTLE, REFRESH = (
 )
 WHOLE = Asked(size_bytes=1000)
 UNKNOWN = Asked()
+ACCEPTING = Asked(options=ReplyOptions(accept_unframed=True))
+PROVED = Asked(has_hash=True)
 REFUSING = Asked(options=ReplyOptions(encoded="refuse"))
 REST = Asked(from_byte=400, size_bytes=1000, validator='"a"')
 UNSIZED_REST = msgspec.structs.replace(REST, size_bytes=None)
@@ -59,9 +61,16 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("6 chunked", WHOLE, 200, [CHUNKED], A),
     ("8 two lengths", UNKNOWN, 200, [LEN, ("Content-Length", "7")], R),
     ("8 the same length twice", UNKNOWN, 200, [LEN, LEN], A),
-    ("9 another transfer coding", UNKNOWN, 200, [("Transfer-Encoding", "gzip, chunked")], R),
-    ("9 identity is no framing", UNKNOWN, 200, [("Transfer-Encoding", "identity")], R),
-    ("9 chunked twice", UNKNOWN, 200, [CHUNKED, CHUNKED], R),
+    ("9 a known transfer coding", UNKNOWN, 200, [("Transfer-Encoding", "gzip, chunked")], A),
+    ("9 an unknown transfer coding", WHOLE, 200, [("Transfer-Encoding", "xz, chunked")], R),
+    ("9 chunks within a coding", WHOLE, 200, [("Transfer-Encoding", "chunked, gzip, br")], R),
+    ("9 a transfer coding of a part", REST, 206, [("Transfer-Encoding", "gzip, chunked"), TAG, RANGE], RR),
+    ("9 identity is nothing", UNKNOWN, 200, [("Transfer-Encoding", "identity")], A),
+    ("9 chunked twice", UNKNOWN, 200, [CHUNKED, CHUNKED], A),
+    ("9 identity and chunked", UNKNOWN, 200, [("Transfer-Encoding", "identity, chunked")], A),
+    ("9 a length beside chunks", UNKNOWN, 200, [LEN, CHUNKED], R),
+    ("9 a length beside chunks, as the user accepts it", ACCEPTING, 200, [LEN, CHUNKED], A),
+    ("9 another length beside chunks, and a size", WHOLE, 200, [TAIL, CHUNKED], A),
     ("10 negative", UNKNOWN, 200, [("Content-Length", "-5")], R),
     ("10 huge", UNKNOWN, 200, [("Content-Length", "9" * 20)], R),
     ("10 not a number", UNKNOWN, 200, [("Content-Length", "1e3")], R),
@@ -80,7 +89,10 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("15 chunked, wrong start", REST, 206, [CHUNKED, TAG, ("Content-Range", "bytes 401-999/1000")], RR),
     ("15 chunked, right", REST, 206, [CHUNKED, TAG, RANGE], A),
     ("16 multipart", REST, 206, [("Content-Type", "multipart/byteranges; boundary=x"), TAG], RR),
-    ("17 206 unasked", WHOLE, 206, [LEN, ("Content-Range", "bytes 0-999/1000")], R),
+    ("17 206 unasked for the whole", WHOLE, 206, [LEN, ("Content-Range", "bytes 0-999/1000")], A),
+    ("17 206 unasked for a part", UNKNOWN, 206, [LEN, ("Content-Range", "bytes 0-999/2000")], R),
+    ("17 206 unasked, without a range", WHOLE, 206, [LEN], R),
+    ("17 206 unasked, and a hash", PROVED, 206, [LEN], A),
     ("18 200 to a range", REST, 200, [LEN, TAG], A),
     ("18 200 that says it is a part", Asked(), 200, [LEN, ("Content-Range", "bytes 0-999/5000")], R),
     ("18 200 that says it is all", Asked(), 200, [LEN, ("Content-Range", "bytes 0-999/1000")], A),
@@ -139,7 +151,11 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     *[(f"41 {code}", WHOLE, code, [], THROTTLE) for code in (429, 503)],
     *[(f"45 46 {code}", WHOLE, code, [], REFRESH) for code in (401, 403)],
     *[(f"47 P22 {code}", WHOLE, code, [], R) for code in (400, 404, 405, 409, 410, 451, 501, 505)],
-    *[(f"49 {code}", WHOLE, code, [LEN], R) for code in (100, 201, 202, 203, 204, 205, 226, 300, 301, 304)],
+    *[(f"49 {code}", WHOLE, code, [LEN], R) for code in (100, 201, 202, 204, 205, 226, 300, 301, 304)],
+    *[(f"49 {code}", UNKNOWN, code, [LEN], A) for code in (203, 218)],
+    *[(f"49 {code}, and a hash", PROVED, code, [LEN], A) for code in (201, 300, 302)],
+    *[(f"49 {code}, and no bytes", Asked(size_bytes=0, has_hash=True), code, [LEN], A) for code in (204, 304)],
+    *[(f"49 {code}, and a hash", PROVED, code, [LEN], R) for code in (199, 204, 304, 400, 404)],
     ("unheard of", WHOLE, 999, [], R),
     ("unless, 304", UNLESS, 304, [("ETag", '"other"')], Action.UNCHANGED),
     ("unless, 304 of the long ETag", UNLESS_HASH, 304, [("ETag", LONG)], Action.UNCHANGED),

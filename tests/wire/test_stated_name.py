@@ -32,6 +32,7 @@ from tests.engine.fake import FakeTransport, Reply
         ("filename=x.pdf", "x.pdf"),
         ("attachment; filename = x.pdf ;", "x.pdf"),
         ("attachment; filename='x.pdf'", "x.pdf"),
+        ("attachment; filename='x.pdf", "x.pdf"),
         ('attachment; filename="x.pdf', "x.pdf"),
         ("attachment filename=x.pdf", None),
         ('attachment; filename=""', None),

@@ -29,6 +29,7 @@ def hop(location, url=START, seen=None):
     (["/y", "/y"], "https://a.test/y"),
     ("/a b/\u00fc?q=\udcfc c", "https://a.test/a%20b/%C3%BC?q=%FC%20c"),
     ("/\u202e", "https://a.test/%E2%80%AE"),
+    ("https:///b.test/y", "https://b.test/y"), ("https://@b.test/y", "https://b.test/y"), ("//:@b.test/y", "https://b.test/y"),
 ])  # fmt: skip
 def test_targets_are_joined_and_never_quoted_again(location, target):
     """By RFC 3986, as the server wrote them; what no request can hold is encoded as browsers do it."""
@@ -41,11 +42,10 @@ def test_targets_are_joined_and_never_quoted_again(location, target):
     ("gopher://b.test", "not a plain"),
     ("javascript:1", "not a plain"), ("https://u:p@b.test/y", "not a plain"),
     ("https://:80/y", "not a plain"),
-    *((text, "not a plain") for text in ("https:///b.test/y", "HTTPS:y", "https:/y", "///b.test/y", "//?y")),
+    *((text, "not a plain") for text in ("https:////b.test/y", "HTTPS:y", "https:/y", "///b.test/y", "//?y")),
     ("https://b.test:99999/y", "not a plain"), ("https://[::1/y", "not a plain"),
     ("https://b t.test/y", "not a plain"), ("https://\u00fc.test/y", "not a plain"),
     ("/a\x1b[31m", "not a plain"), ("/\ud800", "not a plain"), ("http://a.test/dir/x", "from https to http"),
-    ("/dir/x?sig=CANARY", "in a circle"),
 ])  # fmt: skip
 def test_54_55_56_what_is_refused(location, words):
     """Loops, steps down, other schemes, userinfo and unprintable targets; the message holds no URL."""
@@ -61,13 +61,14 @@ def test_55_a_step_up_is_fine():
 
 
 def test_54_five_hops_are_the_limit():
-    """The fifth redirect is followed, the sixth is not; an earlier stop is a circle."""
+    """The fifth redirect is followed, the sixth is not; to come back is a circle only then."""
     seen = [SecretUrl(f"https://a.test/{i}") for i in range(MAX_HOPS)]
     assert hop("/next", seen=seen)
     with pytest.raises(Refused, match="more than 5 times"):
         hop("/next", seen=[*seen, SecretUrl("https://a.test/last")])
+    assert hop("/2", seen=seen)
     with pytest.raises(Refused, match="circle"):
-        hop("/2", seen=seen)
+        hop("/2", seen=[*seen, seen[2]])
 
 
 @given(st.text(max_size=40) | st.from_regex(r"(https?:)?//[\[\]a-z0-9.:@]{0,20}/[!-~]{0,10}", fullmatch=True))

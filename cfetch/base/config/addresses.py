@@ -7,12 +7,12 @@ MAX_PORT = 65535
 
 
 def split_address(text: str) -> tuple[str, int, str]:
-    """Host, port and address of ``HOST:PORT:ADDRESS``. Raises ValueError."""
-    match = re.fullmatch(r"([A-Za-z0-9._-]+):(\d{1,5}):\[?([0-9A-Fa-f:.]+)\]?", text)
+    """Host, port and address of ``HOST:PORT:ADDRESS``; the host ``*`` is each host. Raises ValueError."""
+    match = re.fullmatch(r"\+?(\*|[A-Za-z0-9._-]+):(\d{1,5}):\[?([0-9A-Fa-f:.]+)\]?", text)
     try:
         if match is None or not 1 <= int(match[2]) <= MAX_PORT:
             raise ValueError
-        return match[1].lower(), int(match[2]), str(ip_address(match[3]))
+        return match[1].rstrip(".").lower(), int(match[2]), str(ip_address(match[3]))
     except ValueError:
         raise ValueError("must be HOST:PORT:ADDRESS, like h.test:443:192.0.2.1 or h.test:443:[::1]") from None
 

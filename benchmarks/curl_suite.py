@@ -1,0 +1,528 @@
+"""curl's own test suite as a judge of what cfetch takes and refuses: real curl and cfetch on the same replies.
+
+``git clone https://github.com/curl/curl`` somewhere, then ``python benchmarks/curl_suite.py PATH``. Every case
+whose servers speak HTTP is played: its replies are served raw on loopback, once to curl and once to cfetch, with
+the case's own options where both have them, and with ``-L --fail``, which cfetch always does. What uploads is
+played as a plain GET. Both run in a network namespace that has nothing but loopback, so no request of a case
+leaves this machine.
+
+The classes:
+
+equal               both took the same bytes, or both refused
+stricter, way out   cfetch refuses what curl takes, and an option or a field of the manifest makes it take the same
+stricter            … and nothing does
+wrong               cfetch took other bytes than curl
+takes more          cfetch took what curl refuses
+feature             an option of curl does what cfetch has nothing for; without it, both are equal
+"""
+
+import argparse
+import asyncio
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import trustme
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+from curl_cases import CurlCase, CurlServer, read_cases, split_command  # noqa: E402
+
+from cfetch.manifest.urls import encode_url  # noqa: E402
+from cfetch.plugins.lab.bench.child import clean_environment  # noqa: E402
+from tests.warm import WarmPopen  # noqa: E402
+
+LIMIT_S = 30.0
+IN_NAMESPACE = "CURL_SUITE_NAMESPACE"
+FEATURES = frozenset(
+    {"http", "https", "cookies", "SSL", "OpenSSL", "IPv6", "Largefile", "local-http", "proxy"}
+)
+
+# Options of curl with a value, then those without one.
+OUTPUT = {"-o", "--output", "--output-dir", "-D", "--dump-header", "-w", "--write-out", "--stderr", "--libcurl",
+          "--trace", "--trace-ascii", "--etag-save", "--expect100-timeout", "--create-file-mode"}  # fmt: skip
+UPLOAD = {"-d", "--data", "--data-binary", "--data-raw", "--data-urlencode", "--data-ascii", "-F", "--form",
+          "--form-string", "-T", "--upload-file", "-X", "--request", "--json", "--url-query"}  # fmt: skip
+VALUES = {"--httpsig-keyid", "--httpsig-algo", "--httpsig-key", "--httpsig-headers", "--connect-to", "-c", "--cookie-jar",
+          "-K", "--config", "--variable", "--expand-data", "--expand-url", "--expand-httpsig-key", "--ipfs-gateway", "--pinnedpubkey",
+          "--hsts", "--noproxy", "-z", "--time-cond", "--etag-compare", "--aws-sigv4", "--alt-svc", "--max-redirs", "--socks5",
+          "--socks4", "--socks5-hostname", "--interface", "--proxy-header", "--haproxy-clientip", "--request-target", "--ech", "--engine", "--doh-url",
+          "--proto-default", "--tls-max", "--crlfile", "--preproxy", "--proto", "--proto-redir", "--proxy1.0", "-C", "--continue-at",
+          "--retry-delay", "--retry-max-time", "--limit-rate", "--rate", "-Y", "-y", "--speed-time", "--speed-limit", "--proxy-service-name",
+          "-E", "--cert", "--key", "--capath", "--unix-socket", "--local-port", "--ssl-sessions", "--keepalive-time", "--login-options",
+          "-t", "--delegation", "--ciphers", "--service-name", "--happy-eyeballs-timeout-ms", "-Q", "--parallel-max"}  # fmt: skip
+QUIET = {"-s", "-S", "-sS", "--silent", "--show-error", "-v", "--verbose", "-i", "--include", "--show-headers", "--no-include",
+         "-N", "-g", "--globoff", "--no-progress-meter", "-f", "--fail", "-L", "--location", "--create-dirs", "-4", "--ipv4",
+         "--http1.1", "-0", "--http1.0", "-G", "--get", "-I", "--head", "--form-escape", "-#", "--progress-bar", "--xattr",
+         "--styled-output", "--no-styled-output", "-R", "--remote-time", "--remote-name-all", "--remote-header-name",
+         "--no-remote-name", "-O", "--remote-name", "-J", "-OJ", "-JO", "-OJR", "-Ji", "--basic", "--no-keepalive",
+         "--ssl-revoke-best-effort", "--path-as-is", "--fail-early", "--fail-with-body", "--no-clobber", "--clobber",
+         "--skip-existing", "--remove-on-error", "--out-null", "-q", "--follow", "--suppress-connect-headers",
+         "--no-ca-native", "-B", "--use-ascii", "--no-http0.9", "--post301", "--post302", "--post303"}  # fmt: skip
+NAMED = {"-J", "-OJ", "-JO", "-OJR", "-Ji", "--remote-header-name"}
+
+# What a message asks for that is no option.
+AS_HEADER = ("the URL's login as a header of the entry",)
+AS_ENCODED = ("the URL percent-encoded, its host as xn--",)
+# The ways out that are tried, each by itself, where cfetch refuses what curl takes.
+WAYS_OUT: tuple[tuple[str, ...], ...] = (
+    ("--accept-unframed",),
+    ("--doubtful", "accept"),
+    ("--encoded", "decode"),
+    ("--encoded", "keep"),
+    AS_HEADER,
+    AS_ENCODED,
+)
+SAID = {AS_HEADER: "userinfo", AS_ENCODED: "percent-encode"}
+STATED = "size and hash stated"
+
+
+@dataclasses.dataclass(slots=True)
+class Operation:
+    """What one run of curl does: its URLs, the options for both, and those of curl that cfetch does not have."""
+
+    urls: list[str] = dataclasses.field(default_factory=list)
+    curl: list[str] = dataclasses.field(default_factory=list)
+    only_curl: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
+    cfetch: list[str] = dataclasses.field(default_factory=list)
+    entry: dict[str, object] = dataclasses.field(default_factory=dict)
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    is_named: bool = False
+    is_upload: bool = False
+
+    def _is_usual(self, header: str) -> bool:
+        """Whether a header is one that cfetch lets its user set; curl can also drop and repeat its own."""
+        name, colon, value = header.partition(":")
+        if not re.fullmatch(r"[\w-]{1,200}", name):
+            return False
+        is_own = name.strip().lower() in {
+            "host",
+            "transfer-encoding",
+            "content-length",
+            "connection",
+            "range",
+        }
+        is_again = any(word.lower().startswith(f"{name.lower()}:") for word in self.cfetch)
+        return (
+            bool(colon and value.strip())
+            and header.isascii()
+            and not is_own
+            and not is_again
+            and name[:1] != "@"
+        )
+
+    def add(self, option: str, value: str, ca_file: str, *, has_netrc: bool) -> None:
+        """Sort an option with a value, or without one."""
+        words = (option, value) if value else (option,)
+        match option:
+            case "-H" | "--header" if self._is_usual(value):
+                self.cfetch += ["--header", value]
+            case "-A" | "--user-agent" if value:
+                self.cfetch += ["--user-agent", value]
+            case "-e" | "--referer" if ";" not in value:
+                self.cfetch += ["--header", f"Referer: {value}"]
+            case "-u" | "--user" if ":" in value:
+                self.cfetch += [
+                    "--header",
+                    f"Authorization: Basic {base64.b64encode(value.encode()).decode()}",
+                ]
+            case "--oauth2-bearer":
+                self.cfetch += ["--header", f"Authorization: Bearer {value}"]
+            case "-b" | "--cookie" if "=" in value and self._is_usual(f"Cookie: {value}"):
+                self.cfetch += ["--header", f"Cookie: {value}"]
+            case "-b" | "--cookie" if Path(value).is_file() and b"\t" in Path(value).read_bytes():
+                self.cfetch += ["--cookies", value]
+            case "-x" | "--proxy" if not value.startswith("socks"):
+                scheme, _, place = value.rpartition("://")
+                self.cfetch += ["--proxy", f"{scheme or 'http'}://{place.partition('/')[0]}"]
+            case "-U" | "--proxy-user" if "--proxy" in self.cfetch:
+                place = self.cfetch.index("--proxy") + 1
+                self.cfetch[place] = self.cfetch[place].replace("://", f"://{value}@", 1)
+            case "--resolve" if value.count(":") >= 2:
+                self.cfetch += ["--resolve", value]
+            case "--max-filesize":
+                self.cfetch += ["--max-file-size", value]
+            case "--retry":
+                self.cfetch += ["--max-attempts", str(min(int(value) + 1, 100))]
+            case "--connect-timeout":
+                self.cfetch += ["--connect-timeout", value]
+            case "-m" | "--max-time":
+                self.cfetch += ["--deadline", f"{value}s"]
+            case "-r" | "--range" if match := re.fullmatch(r"(\d+)-(\d+)", value):
+                self.entry = {"offset": int(match[1]), "length": int(match[2]) - int(match[1]) + 1}
+            case "--compressed":
+                self.cfetch += ["--encoded", "decode"]
+            case "--netrc-file":
+                self.environment["NETRC"] = value
+                self.cfetch += ["--netrc"]
+            case "-n" | "--netrc" | "--netrc-optional":
+                self.cfetch += ["--netrc"] if "--netrc" not in self.cfetch and has_netrc else []
+            case "-k" | "--insecure" | "--cacert":
+                self.cfetch += ["--ca-file", ca_file]
+                words = ("--cacert", ca_file)
+            case _:
+                self.only_curl.append(words)
+                return
+        self.curl += words
+
+
+def expand(url: str) -> list[str]:
+    """The URLs that curl makes of braces and brackets."""
+    match = re.search(r"\{([^{}]*)\}|\[(\w+)-(\w+)(?::(\d+))?\]", url)
+    if match is None:
+        return [url]
+    if match[1] is not None:
+        words = match[1].split(",")
+    elif match[2].isdigit() and match[3].isdigit():
+        words = [
+            str(n).zfill(len(match[2])) for n in range(int(match[2]), int(match[3]) + 1, int(match[4] or 1))
+        ]
+    else:
+        words = [chr(n) for n in range(ord(match[2][0]), ord(match[3][0]) + 1, int(match[4] or 1))]
+    return [each for word in words[:50] for each in expand(url[: match.start()] + word + url[match.end() :])]
+
+
+def read_operations(case: CurlCase, server: CurlServer, ca_file: str, folder: Path) -> list[Operation]:
+    """The runs of curl that a case asks for; a plain GET of its number if its command is of another program."""
+    words = [] if case.tool or case.command_type else split_command(server.substitute(case.command))
+    plain = Operation(urls=[f"http://127.0.0.1:{server.port}/{case.number}"])
+    if not words:
+        return [plain]
+    operations = [Operation()]
+    known = OUTPUT | UPLOAD | VALUES | {"-H", "--header", "-A", "--user-agent", "-e", "--referer", "-u", "--user", "-b", "--cookie",
+        "-x", "--proxy", "-U", "--proxy-user", "--resolve", "--max-filesize", "--retry", "--connect-timeout", "-m", "--max-time",
+        "-r", "--range", "--netrc-file", "--cacert", "--oauth2-bearer", "--url"}  # fmt: skip
+    rest = iter(words)
+    for word in rest:
+        operation = operations[-1]
+        option, value = word, ""
+        if re.match(r"-[A-Za-z].", word) and word[:2] in known and word not in QUIET:
+            option, value = word[:2], word[2:]
+        elif word in known:
+            value = next(rest, "")
+        if option == "--next":
+            operations.append(Operation())
+        elif option == "--url" or not option.startswith("-"):
+            operation.urls.append(value or word)
+        elif option in QUIET or option in OUTPUT:
+            operation.is_named |= option in NAMED
+            operation.is_upload |= option in {"-I", "--head", "-G", "--get"}
+        elif option in UPLOAD:
+            operation.is_upload = True
+        else:
+            operation.add(option, value, ca_file, has_netrc=(folder / ".netrc").exists())
+    for operation in operations:
+        urls = [url if "://" in url else f"http://{url}" for url in operation.urls]
+        is_plain = "-g" in words or "--globoff" in words
+        operation.urls = urls if is_plain else [one for url in urls for one in expand(url)]
+    return [operation for operation in operations if operation.urls] or [plain]
+
+
+@dataclasses.dataclass(slots=True)
+class Result:
+    """What a tool brought: the bytes of each URL (None: refused), the names if the server chose them, its words."""
+
+    files: list[bytes | None]
+    names: list[str]
+    said: str = ""
+
+
+async def run(words: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    child = await asyncio.create_subprocess_exec(
+        *words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
+        env=clean_environment() | {"HOME": str(folder)} | environment,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            out, error = await child.communicate()
+            return child.returncode or 0, out.decode(errors="replace"), error.decode(errors="replace")
+    except TimeoutError:
+        child.kill()
+        await child.wait()
+        return -9, "", f"not ended within {LIMIT_S:g} s"
+
+
+def prepare(case: CurlCase, server: CurlServer, folder: Path) -> dict[str, str]:
+    """Write the files that the case's command reads; its variables of the environment."""
+    for name in ("file", "file1", "file2", "file3", "file4"):
+        match = re.search(
+            rf"<client>.*?<{name} name=\"([^\"]+)\"[^>]*>\n(.*?)</{name}>", case.text, re.DOTALL
+        )
+        if match:
+            path = Path(server.substitute(match[1]))
+            if path.is_relative_to(folder):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(server.substitute(match[2]).encode("latin-1"))
+                path.chmod(0o600)  # of a netrc, cfetch asks for it
+    part = case.section("client", "setenv")
+    lines = server.substitute(part[0]).splitlines() if part else []
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+async def ask_curl(
+    operation: Operation, folder: Path, environment: dict[str, str], *, is_whole: bool
+) -> Result:
+    """Curl, with the options that only curl has if ``is_whole``."""
+    words = ["curl", "-q", "-sS", "-g", "-L", "--fail", "-w", "%{urlnum} %{exitcode}\\n"]
+    words += operation.curl + [word for option in operation.only_curl if is_whole for word in option]
+    if not any(word in words for word in ("-m", "--max-time")):
+        words += ["-m", "15"]
+    if operation.is_named:
+        (folder / "out").mkdir(exist_ok=True)
+        words += ["-OJ", "--output-dir", str(folder / "out")]
+    for number, url in enumerate(operation.urls):
+        words += [url] if operation.is_named else ["-o", str(folder / f"out{number}"), url]
+    _, out, said = await run(words, folder, environment)
+    codes = dict(re.findall(r"^(\d+) (\d+)$", out, re.MULTILINE))
+    files: list[bytes | None] = [None] * len(operation.urls)
+    names = sorted(path.name for path in (folder / "out").iterdir()) if operation.is_named else []
+    for number in range(len(files)):
+        if codes.get(str(number)) == "0":
+            path = folder / "out" / names[0] if names else folder / f"out{number}"
+            files[number] = path.read_bytes() if path.exists() else b""
+    return Result(files, names, said)
+
+
+async def ask_cfetch(
+    operation: Operation, folder: Path, environment: dict[str, str], more: tuple[str, ...] = (), stated: Result | None = None
+) -> Result:  # fmt: skip
+    """cfetch, with further options, or with what is stated of the files."""
+    entries = []
+    for number, url in enumerate(operation.urls):
+        entry: dict[str, object] = {"url": url} | operation.entry
+        if more == AS_ENCODED:
+            entry["url"] = encode_url(url)
+        if more == AS_HEADER and (login := re.match(r"(\w+://)([^/@]*)@", url)):
+            secret = base64.b64encode(unquote(login[2]).encode()).decode()
+            entry |= {
+                "url": url.replace(login[0], login[1], 1),
+                "headers": {"Authorization": f"Basic {secret}"},
+            }
+        if not operation.is_named:
+            last = urlsplit(url).path.rpartition("/")[2]
+            entry["path"] = (
+                f"{number}/{last if re.fullmatch('[A-Za-z0-9][A-Za-z0-9_.-]{0,99}', last) else 'f'}"
+            )
+        if stated and stated.files[number] is not None:
+            body = stated.files[number] or b""
+            entry |= {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        entries.append(entry)
+    (folder / "m.json").write_text(json.dumps({"version": 1, "files": entries}))
+    words = [sys.executable, "-m", "cfetch", "download", "m.json", "--to", "out", "--stall-timeout", "4s"]
+    words += ["--durability", "crash", "--retry-budget", "10s", *operation.cfetch]
+    words += () if more in SAID else more
+    words += [] if "--max-attempts" in words else ["--max-attempts", "1"]
+    words += ["--name-by", "header"] if operation.is_named else []
+    code, _, said = await run(words, folder, environment | operation.environment)
+    files: list[bytes | None] = [None] * len(entries)
+    if not (folder / "out").is_dir():
+        return Result(files, [], said)
+    if operation.is_named:
+        paths = sorted(path for path in (folder / "out").iterdir() if path.name != ".cfetch")
+        files[0] = paths[0].read_bytes() if paths and code == 0 else None
+        return Result(files, [path.name for path in paths], said)
+    for number, entry in enumerate(entries):
+        path = folder / "out" / str(entry["path"])
+        files[number] = path.read_bytes() if path.exists() else None
+    return Result(files, [], said)
+
+
+@dataclasses.dataclass(slots=True)
+class Verdict:
+    """The class of a case, and why."""
+
+    number: int
+    name: str
+    word: str
+    why: str = ""
+    is_named_by_message: bool = True
+
+
+class Judge:
+    """Plays cases, each in a folder and with a server of its own for each tool."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        authority = trustme.CA()
+        self._ca_file = str(folder / "ca.pem")
+        authority.cert_pem.write_to_path(self._ca_file)
+        self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("localhost", "127.0.0.1", "::1").configure_cert(self._tls)
+
+    async def play(
+        self, case: CurlCase, index: int, tool: str, **options: object
+    ) -> tuple[Operation, Result]:
+        """One tool on one operation of the case."""
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            async with CurlServer(case, folder, self._tls, FEATURES) as server:
+                environment = prepare(case, server, folder)
+                operation = read_operations(case, server, self._ca_file, folder)[index]
+                if (
+                    any(word.endswith("_proxy") for word in map(str.lower, environment))
+                    and "--proxy" not in operation.cfetch
+                ):
+                    operation.cfetch.append("--proxy-from-env")
+                if tool == "curl":
+                    return operation, await ask_curl(
+                        operation, folder, environment, is_whole=bool(options["is_whole"])
+                    )
+                return operation, await ask_cfetch(operation, folder, environment, **options)  # type: ignore[arg-type]
+
+    async def judge(self, case: CurlCase) -> list[Verdict]:
+        """A verdict on each operation of a case."""
+        with tempfile.TemporaryDirectory(dir=self._folder) as name:
+            async with CurlServer(case, Path(name), self._tls, FEATURES) as server:
+                count = len(read_operations(case, server, self._ca_file, Path(name)))
+        return [await self._judge(case, index) for index in range(count)]
+
+    async def _judge(self, case: CurlCase, index: int) -> Verdict:
+        operation, curl = await self.play(case, index, "curl", is_whole=True)
+        _, ours = await self.play(case, index, "cfetch")
+        verdict = Verdict(
+            case.number, case.name, "equal", "both refuse" if curl.files[0] is None else "same bytes"
+        )
+        if is_same(ours, curl):
+            return verdict
+        if self._is_as_stated(case, ours, curl):
+            verdict.why = "as the suite states it, where this curl does otherwise"
+            return verdict
+        if any(not url.startswith("http") for url in operation.urls):
+            return Verdict(case.number, case.name, "feature", "another scheme through a proxy")
+        if operation.only_curl:
+            _, plain = await self.play(case, index, "curl", is_whole=False)
+            options = " ".join(dict.fromkeys(option[0] for option in operation.only_curl))
+            if not is_same(plain, curl) or is_same(ours, plain):
+                verdict.word, verdict.why = "feature", options
+                if is_same(ours, plain):
+                    return verdict
+            curl = plain
+        if any(
+            mine is not None and theirs is None for mine, theirs in zip(ours.files, curl.files, strict=True)
+        ):
+            return Verdict(case.number, case.name, "takes more", f"curl: {curl.said.strip()[:150]}")
+        if None not in ours.files or (curl.names != ours.names and ours.names):
+            how = f"{ours.names} for {curl.names}" if ours.names else f"{ours.files} for {curl.files}"
+            return Verdict(case.number, case.name, "wrong", how[:300])
+        return await self._find_way_out(case, index, curl, ours)
+
+    def _is_as_stated(self, case: CurlCase, ours: Result, curl: Result) -> bool:
+        """Whether the case itself states this result, which an older curl may not have."""
+        code = case.section("verify", "errorcode")
+        is_failure = code is not None and code[0].strip() != "0"
+        if None in ours.files:
+            return is_failure
+        if len(ours.files) > 1:
+            return False
+        names = re.findall(r"<(data\w*)", case.text)
+        parts = [part[0].encode("latin-1") for name in names if (part := case.section("reply", name))]
+        is_there = any(part.endswith(ours.files[0]) for part in parts)
+        return not is_failure and is_there and curl.files[0] is None and bool(ours.files[0])
+
+    async def _find_way_out(self, case: CurlCase, index: int, curl: Result, ours: Result) -> Verdict:
+        reason = re.search(r"(?:failed|cfetch): (.*fault.*\n.*|.*)", ours.said)
+        why = " ".join((reason[1] if reason else ours.said[-200:]).split())
+        words = " ".join(ours.said.split())
+        for way in sorted(WAYS_OUT, key=lambda way: way[0] not in ours.said):
+            if SAID.get(way, "") not in ours.said:
+                continue
+            _, again = await self.play(case, index, "cfetch", more=way)
+            if is_same(again, curl):
+                is_named = way[0] in words or way in SAID
+                return Verdict(
+                    case.number, case.name, "stricter, way out", f"{' '.join(way)} <- {why}"[:300], is_named
+                )
+        _, again = await self.play(case, index, "cfetch", stated=curl)
+        if is_same(again, curl):
+            is_named = "state the size" in words or "hash" in words
+            return Verdict(case.number, case.name, "stricter, way out", f"{STATED} <- {why}"[:300], is_named)
+        if "install it" in words:
+            return Verdict(
+                case.number,
+                case.name,
+                "stricter, way out",
+                f"the package that the message names <- {why}"[:300],
+            )
+        return Verdict(case.number, case.name, "stricter", why[:300])
+
+
+def is_same(ours: Result, curl: Result) -> bool:
+    """Whether both brought the same, under the same names if the server chose them."""
+    return ours.files == curl.files and (ours.names == curl.names or curl.files == [None])
+
+
+async def main() -> None:
+    """Play, print each case that is not equal, then the table."""
+    parser = argparse.ArgumentParser(description="curl's test suite as a judge of cfetch")
+    parser.add_argument("repository", type=Path, help="a checked-out copy of curl's repository")
+    parser.add_argument("--only", default="", help="numbers of cases, with commas")
+    parser.add_argument("--begin", type=int, default=0, help="the first number")
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--json", type=Path, help="write all verdicts here")
+    args = parser.parse_args()
+    cases = read_cases(args.repository.resolve())
+    cases = [case for case in cases if case.number >= args.begin]
+    if args.only:
+        cases = [case for case in cases if str(case.number) in args.only.split(",")]
+    verdicts: list[Verdict] = []
+    places = asyncio.Semaphore(args.jobs)
+
+    async def play(case: CurlCase) -> None:
+        async with places:
+            for verdict in await judge.judge(case):
+                verdicts.append(verdict)
+                if verdict.word != "equal" or args.only:
+                    print(
+                        verdict.number,
+                        verdict.word,
+                        verdict.name,
+                        verdict.why,
+                        verdict.is_named_by_message,
+                        sep="\t",
+                        flush=True,
+                    )
+
+    with tempfile.TemporaryDirectory(prefix="curl-suite-") as name:
+        judge = Judge(Path(name))
+        await asyncio.gather(*map(play, cases))
+    if args.json:
+        args.json.write_text(json.dumps([dataclasses.asdict(verdict) for verdict in verdicts], indent=1))
+    print(f"\n{len(verdicts)} runs of {len(cases)} cases")
+    for word, count in Counter(verdict.word for verdict in verdicts).most_common():
+        print(f"{count:5} {word}")
+    ways = Counter(
+        verdict.why.partition(" <- ")[0] for verdict in verdicts if verdict.word == "stricter, way out"
+    )
+    for way, count in ways.most_common():
+        print(f"{count:5}   {way}")
+    unnamed = [verdict.number for verdict in verdicts if not verdict.is_named_by_message]
+    print(f"{len(unnamed):5} ways out that the message does not name: {unnamed}")
+
+
+if __name__ == "__main__":
+    if IN_NAMESPACE not in os.environ:  # only loopback, so that no case reaches another machine
+        words = [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--net",
+            "sh",
+            "-c",
+            'ip link set lo up && exec "$@"',
+            "sh",
+        ]
+        os.execvpe(words[0], [*words, sys.executable, *sys.argv], os.environ | {IN_NAMESPACE: "1"})
+    subprocess.Popen = WarmPopen  # type: ignore[misc]  # each cfetch is forked from a process that has imported it
+    asyncio.run(main())

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from cfetch.base.registry import SHIPPED
+from cfetch.cli.foreign_flags import HARMLESS
 from tests.needs import case, is_plugin
 
 PROJECT = Path(__file__).parent.parent
@@ -61,7 +62,7 @@ walk(typer.main.get_command(app))
 def test_options_it_names_exist():
     """No option is promised that is not there."""
     listed = subprocess.check_output([sys.executable, "-c", LIST_OPTIONS], cwd=PROJECT, text=True)
-    known = {*listed.split(), "--help", "--help-all"}
+    known = {*listed.split(), *HARMLESS, "--help", "--help-all"}
     assert len(known) > 100
     pages = [
         README,

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from cfetch.show.format import plural
 
-FEW = 10  # deletes that a share always allows where no person waits for the answer: 10 % of 9 files is none
+SHARE = 0.1
+FEW = 10  # deletes that are allowed where no person has set a limit: 10 % of 9 files is none
 WINDOW_S = 3600.0  # a disk is mounted again within it; the ordinary deletes of days do not add up
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.app.delete_limit import take_share
+from cfetch.app.delete_limit import SHARE, count_allowed, take_share
 from cfetch.app.given import prepare_entries
 from cfetch.app.plans import list_plans, roll_back_plan
 from cfetch.app.prepared import Prepared
@@ -55,10 +55,13 @@ Versioned = tuple[Entry, str | None]
 
 
 class SyncOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """``max_delete``: a number of files; or, as a float, a share of the files that the sync has put there."""
+    """``max_delete``: a number of files; or, as a float, a share of the files that the sync has put there.
+
+    None: a tenth of them, and ten in any case.
+    """
 
     delete: bool = False
-    max_delete: float = 0.1
+    max_delete: float | None = None
 
 
 @contextmanager
@@ -283,8 +286,6 @@ class PreparedSync:
                     roll_back_plan(self._settings, plan.instant, remove=True)
 
     def _find_refusal(self) -> str | None:
-        most = self._options.max_delete
-        allowed = take_share(most, self._catalogue.count_own()) if isinstance(most, float) else most
         if not self._deletes:
             return None
         for file, own in self._catalogue.find_below_unproven():
@@ -294,6 +295,11 @@ class PreparedSync:
                     f"{printable(file)} is a file without a hash in the list, and a directory here: it may "
                     "be the page of that directory; if the source has made a file of it, remove what is here"
                 )
+        most, own_files = self._options.max_delete, self._catalogue.count_own()
+        if most is None:
+            allowed = count_allowed(SHARE, own_files)
+        else:
+            allowed = take_share(most, own_files) if isinstance(most, float) else int(most)
         if self._gone <= allowed:
             return None
         return (

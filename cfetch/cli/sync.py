@@ -31,18 +31,18 @@ Delete = Annotated[
     ),
 ]
 MaxDelete = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="Delete at most so many files, or per cent of them; else stop before anything is done.",
+        help="Delete at most so many files, or per cent of them; else stop before anything is done (default: "
+        "10%, and 10 files in any case).",
         metavar="N|P%",
+        show_default=False,
     ),
 ]
 
 
 @with_sync
-def sync(
-    *, source: Source, delete: Delete = False, max_delete: MaxDelete = "10%", resolved: Resolved
-) -> None:
+def sync(*, source: Source, delete: Delete = False, max_delete: MaxDelete = None, resolved: Resolved) -> None:
     """Keep a directory like a source that changes: fetch what is new or has changed, delete what has gone.
 
     The command reads the source's list and downloads as `cfetch download` does. It remembers what it has put
@@ -59,7 +59,8 @@ def sync(
     from cfetch.app.sync import SyncOptions, prepare_sync
 
     settings = resolved.settings
-    options = SyncOptions(delete=delete, max_delete=parse_option("max-delete", max_delete, MAX_DELETE))
+    most = None if max_delete is None else parse_option("max-delete", max_delete, MAX_DELETE)
+    options = SyncOptions(delete=delete, max_delete=most)
     emit_line = progress_printer(quiet=settings.quiet)
     with (
         document_if_held(json=settings.json),

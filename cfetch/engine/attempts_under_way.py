@@ -40,6 +40,10 @@ class StatedSizes:
         if entry.size_bytes is None and attempt.size_bytes is not None:
             self._sizes[entry.id] = attempt.size_bytes
 
+    def find(self, entry_id: int) -> int | None:
+        """The size, if a reply has stated it."""
+        return self._sizes.get(entry_id)
+
     def forget(self, entry_id: int) -> None:
         """Note that the entry has ended: its record has the size."""
         self._sizes.pop(entry_id, None)
@@ -243,7 +247,20 @@ class Flights:
 
     def count_whole(self) -> int:
         """Count the entries that have come whole and are verified; only their names are missing."""
-        return sum(transfer.verified != "none" for transfer, _ in self._resting.values())
+        return sum(
+            transfer.verified != "none" or self._has_ended(transfer, held_bytes)
+            for transfer, held_bytes in self._resting.values()
+        )
+
+    def _has_ended(self, transfer: Transfer, held_bytes: int) -> bool:
+        """Whether an entry that the manifest gives nothing to verify has come to its end."""
+        entry = transfer.entry
+        if entry.size_bytes is not None or entry.digest is not None:
+            return False
+        stated = self.sizes.find(entry.id)
+        if stated is not None:
+            return held_bytes == stated
+        return bool(transfer.attempts) and transfer.attempts[-1].outcome == "done"
 
     def bytes_resting(self) -> int:
         """Bytes held of entries that have no attempt: they wait for the next one, or to be published."""

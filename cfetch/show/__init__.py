@@ -25,7 +25,7 @@ Past runs and other verbs::
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
     volume_view.py                                         ``cfetch volume``
     format.py                                              numbers and names as people read them, everywhere
-    names_apart.py                                         shortens names that must stay different (pure)
+    table_text.py                                          names kept apart, columns, small graphs (pure)
 
 Rooms within: ``live/`` (dashboard and lines of a run under way) and ``page/`` (one HTML file).
 

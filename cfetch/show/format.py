@@ -5,13 +5,11 @@ Shared by report and dashboard, so that a size looks the same everywhere. Nothin
 
 import math
 import unicodedata
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from cfetch.base.secret import printable
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_LEVELS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "-"
 LEAST_SAVING_S = 0.1
 
@@ -156,23 +154,6 @@ def fit(text: str, width: int) -> str:
     """``text`` padded or cut to exactly ``width`` columns."""
     kept = text if cells(text) <= width else cut(text, width)
     return kept + " " * (width - cells(kept))
-
-
-def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A line for each row; each column is as wide as its widest cell.
-
-    >>> list(align([("a", "b"), ("long", "c")]))
-    ['a     b', 'long  c']
-    """
-    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(fit, row, widths)).rstrip()
-
-
-def sparkline(values: list[float]) -> str:
-    """One column for each value; the largest has full height, and 0 is the lowest bar."""
-    top = max(values, default=0.0)
-    return "".join(_LEVELS[max(0, math.ceil(8 * value / top) - 1) if top > 0 else 0] for value in values)
 
 
 def failed_where(url: str | None, line: int | None) -> str:

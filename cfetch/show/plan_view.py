@@ -7,7 +7,8 @@ import msgspec
 from cfetch.base.errors import Held
 from cfetch.base.records import Summary
 from cfetch.base.secret import printable
-from cfetch.show.format import UNKNOWN, align, duration, size
+from cfetch.show.format import UNKNOWN, duration, size
+from cfetch.show.table_text import align
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

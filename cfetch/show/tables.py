@@ -24,7 +24,7 @@ from cfetch.show.format import (
     shorten,
     size,
 )
-from cfetch.show.names_apart import shorten_apart
+from cfetch.show.table_text import shorten_apart
 
 BAR = 40  # columns of the longest bar
 LEAST_NAME = 16  # a name in fewer columns is not recognisable

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from cfetch.base.secret import printable
-from cfetch.show.format import UNKNOWN, align, plural, size
+from cfetch.show.format import UNKNOWN, plural, size
+from cfetch.show.table_text import align
 
 
 class VolumeRow(msgspec.Struct, frozen=True, kw_only=True):

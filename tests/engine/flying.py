@@ -25,7 +25,7 @@ def new_flights(policy=None, hosts=None, emit=lambda _: None):
 def new_transfer(entry_id: int = 0) -> Any:
     """As much of a transfer as an attempt's start and end ask for."""
     return SimpleNamespace(
-        entry=SimpleNamespace(id=entry_id),
+        entry=SimpleNamespace(id=entry_id, size_bytes=100, digest=None),
         verified="none",
         attempts=[],
         tries=SimpleNamespace(mitigations=0),

@@ -67,13 +67,17 @@ def test_a_size_counts_as_soon_as_a_reply_states_it(tmp_path):
     assert looks[-1].bytes_total == looks[-1].bytes_in_hand == len(BODY) + 1000
 
 
-def test_a_file_that_waits_for_the_name_of_its_group_is_whole(tmp_path):
-    """With --durability power names are given in groups; until then a file that has come is not nothing."""
+@pytest.mark.parametrize("size", [True, False])
+def test_a_file_that_waits_for_the_name_of_its_group_is_whole(tmp_path, size):
+    """With --durability power names are given in groups; until then a file that has come is not nothing.
+
+    Also where the manifest states no size that it could be verified by.
+    """
     scripts = {
         "a": Reply(body=BODY, latency_s=0.1),
         "b": Reply(body=BODY, rate_bps=500_000),
     }
-    outcome = drive(tmp_path, scripts, mitigation=False, durability="power")
+    outcome = drive(tmp_path, scripts, entries_for(scripts, size=size), mitigation=False, durability="power")
     looks = outcome.of(Progress)
     assert any(look.whole == 1 and look.done == 0 for look in looks)
     assert all(look.done + look.whole <= 2 for look in looks)

@@ -195,6 +195,16 @@ def test_spelling(error_of, frozen, one, two, case, forms):
         assert [each.path for each in frozen(rows, folding=other).entries()] == [one, two]
 
 
+@pytest.mark.parametrize(
+    ("name_by", "left"), [("last", ["a"]), ("header", ["a", "b"]), ("final-url", ["a", "b"])]
+)
+def test_paths_are_chosen_only_once_their_names_are_known(frozen, name_by, left):
+    """Where a server is to be asked for names, all entries go on until it has stated them."""
+    rows = document(entry("a"), entry("b"))
+    plan = frozen(rows, options=ReadingOptions(name_by=name_by, include=("a",)))
+    assert [each.path for each in plan.entries()] == left
+
+
 def test_rows_that_clash_are_left_out_if_faulty_rows_are_skipped(frozen):
     """Of two names the later one; of a file and a directory the file, as the directory may hold others."""
     rows = document(*map(entry, ["a", "b/x", "A", "b", "b/y", "c"]))

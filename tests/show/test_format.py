@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from cfetch.base.secret import printable
 from cfetch.show import format as fmt
-from cfetch.show import names_apart
-from cfetch.show.names_apart import shorten_apart
+from cfetch.show import table_text
+from cfetch.show.table_text import shorten_apart, sparkline
 
 
 def test_examples_in_docstrings_hold():
     """The examples that the docstrings give are true."""
-    assert doctest.testmod(fmt).failed == doctest.testmod(names_apart).failed == 0
+    assert doctest.testmod(fmt).failed == doctest.testmod(table_text).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_wide_characters_count_twice():
 
 def test_sparkline_scales_to_the_largest():
     """The largest value fills its column, nothing is the lowest bar."""
-    assert (fmt.sparkline([0, 1, 4, 8]), fmt.sparkline([0, 0]), fmt.sparkline([])) == ("▁▁▄█", "▁▁", "")
+    assert (sparkline([0, 1, 4, 8]), sparkline([0, 0]), sparkline([])) == ("▁▁▄█", "▁▁", "")
 
 
 def test_paths_keep_the_part_in_which_they_differ():

@@ -418,8 +418,9 @@ class OptionTable:
     header: Annotated[
         tuple[str, ...] | None,
         headers(
-            "Send this header to the hosts of --header-host; repeat it for more. Other users of this machine "
-            "see a command line: put a secret into CFETCH_HEADER or a file, or use --bearer-env."
+            "Send this header to the files' host (or to those of --header-host); repeat it for more. Other "
+            "users of this machine see a command line: put a secret into CFETCH_HEADER or a file, or use "
+            "--bearer-env."
         ),
     ] = None
     header_host: Annotated[

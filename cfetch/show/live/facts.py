@@ -38,7 +38,7 @@ from cfetch.base.events import (
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import duration, failed_where, percent, plural, rate, size, sizes
+from cfetch.show.format import duration, failed_where, plural, rate, size, sizes
 from cfetch.show.live.closing import closing_lines
 from cfetch.show.live.view import (
     View,
@@ -159,7 +159,7 @@ class Facts:
         view = self.view
         files = view.run.files if view.run else 0
         # a run of a moment shows no estimate
-        from cfetch.show.live.prediction import predict, total_text
+        from cfetch.show.live.prediction import percent_text, predict, total_text
 
         time_left = predict(view)
         slow = sum(executor.share is not None for executor in event.executors)
@@ -173,7 +173,7 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{'~' if view.sizes_unknown else ''}{percent(view.fraction)}, "
+            f"{percent_text(view)}, "
             f"{view.files_in_place:,} of {plural(files, 'file')} in place, "
             f"{size(view.bytes_in_hand)}{total_text(view)}, {rate(view.rate_bps)}, "
             f"{_count_active(event)} active"

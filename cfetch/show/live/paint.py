@@ -11,15 +11,16 @@ from rich.text import Text
 from cfetch.base.events import ActiveAttempt, Progress, RunStarted
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import cells, count, duration, fit, percent, plural, rate, shorten, size, sparkline
+from cfetch.show.format import cells, count, duration, fit, plural, rate, shorten, size
 from cfetch.show.live.executors import executors_line, executors_panel
 from cfetch.show.live.files_under_way import by_risk, fold_segments
 from cfetch.show.live.host_rows import hosts_panel, pace_panel
 from cfetch.show.live.pace import Pace
-from cfetch.show.live.prediction import predict, total_text
+from cfetch.show.live.prediction import percent_text, predict, total_text
 from cfetch.show.live.rows import bar, header, rows
 from cfetch.show.live.view import Note, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
+from cfetch.show.table_text import sparkline
 
 TALL = 18  # from this height on, the title and the sparkline are shown
 SPACIOUS = 23
@@ -107,8 +108,7 @@ def _draw_overall(view: View, width: int) -> Text:
     time_left = predict(view)
     rough = "~" if time_left and time_left.is_rough else ""
     left = f"{rough}{duration(time_left.seconds)} left" if time_left else "time left unknown"
-    guess = "~" if view.sizes_unknown and view.fraction < 1 else ""
-    tail = f" {guess + percent(view.fraction):>5}  {left}"
+    tail = f" {percent_text(view):>5}  {left}"
     filled, empty = bar(view.fraction, max(10, width - len(tail)))
     return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
 

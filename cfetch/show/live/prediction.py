@@ -1,7 +1,7 @@
 """When a run will end, from what its view knows: no prediction before there is data for one. Pure."""
 
 from cfetch.base.events import Progress, RunStarted
-from cfetch.show.format import size
+from cfetch.show.format import percent, size
 from cfetch.show.live.files_under_way import fold_segments
 from cfetch.show.live.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
 from cfetch.show.live.view import RATE_WINDOW_S, View
@@ -41,6 +41,13 @@ def expect_bytes(view: View) -> int | None:
     if known < ENOUGH_FILES or not view.bytes_known:
         return None
     return round(view.bytes_known * (1 + view.sizes_unknown / known))
+
+
+def percent_text(view: View) -> str:
+    """How much is done; where sizes are unknown it is an estimate, and at first nothing is known."""
+    if not view.sizes_unknown or view.fraction == 1.0:
+        return percent(view.fraction)
+    return f"~{percent(view.fraction)}" if view.fraction else "? %"
 
 
 def total_text(view: View) -> str:

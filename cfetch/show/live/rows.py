@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cfetch.base.events import ActiveAttempt
 from cfetch.show.format import cells, duration, fit, rate, shorten, size
-from cfetch.show.names_apart import shorten_apart
+from cfetch.show.table_text import shorten_apart
 
 # sign, style: readable without colour, and without knowing the signs, since the word is beside them
 _STATES = {
@@ -18,7 +18,7 @@ _STATES = {
     "last try": ("!", "bold yellow"),
     "segment": ("┄", "green"),
 }
-_RATE, _TIME, _STATE, _SIZE = 10, 15, 11, 8  # "1023 KiB/s", "12m 39s/15m 20s", "× straggler", "1023 KiB"
+_RATE, _TIME, _STATE, _SIZE = 10, 15, 12, 8  # "1023 KiB/s", "12m 39s/15m 20s", "● 16 at once", "1023 KiB"
 _TRY, _HOST = 3, 20  # an executor's column is as wide as a host's
 
 

@@ -59,11 +59,12 @@ def test_a_list_without_sizes_has_an_estimate_that_says_so():
     """Known sizes are a lower limit; ten of them make an estimate; in the end there is no doubt."""
     begin = started(20, 0, sizes_unknown=20)
 
-    def frame(known, files=20):
-        look = progress(9.0, done=1, files=20, bytes_known=known * MIB, sizes_unknown=files - known)
+    def frame(known, files=20, done=1):
+        look = progress(9.0, done=done, files=20, bytes_known=known * MIB, sizes_unknown=files - known)
         return text(view(begin, look), 80, 24)
 
     assert " of over 9.0 MiB" in frame(9)
+    assert " ? % " in frame(0, done=0).splitlines()[1]
     assert " of ~20.0 MiB" in frame(10)
     assert " of 20.0 MiB" in frame(20)
     assert " ~" in frame(10).splitlines()[1]

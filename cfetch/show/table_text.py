@@ -1,10 +1,13 @@
-"""Shortens many paths so that they stay different, for the rows of a table. Pure."""
+"""The text of tables: names that stay different, columns as wide as their cells, and small graphs. Pure."""
 
+import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from cfetch.base.secret import printable
-from cfetch.show.format import cells, cut, shorten
+from cfetch.show.format import cells, cut, fit, shorten
+
+_LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def shorten_apart(paths: Sequence[str], width: int) -> list[str]:
@@ -70,3 +73,20 @@ def _keep_end(path: str, width: int) -> str:
         if cells(end) <= width:
             return end
     return shorten(path, width)
+
+
+def align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line for each row; each column is as wide as its widest cell.
+
+    >>> list(align([("a", "b"), ("long", "c")]))
+    ['a     b', 'long  c']
+    """
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(fit, row, widths)).rstrip()
+
+
+def sparkline(values: list[float]) -> str:
+    """One column for each value; the largest has full height, and 0 is the lowest bar."""
+    top = max(values, default=0.0)
+    return "".join(_LEVELS[max(0, math.ceil(8 * value / top) - 1) if top > 0 else 0] for value in values)

@@ -130,7 +130,7 @@ def test_its_exit_codes_are_the_errors():
 
 
 _ROOT: dict[str, Any] = {}
-COMMAND = re.compile(r"^(?:.*\| *)?(cfetch [^#|>&;\n]+)", re.MULTILINE)
+COMMAND = re.compile(r"^(?:.*\| *)?(cfetch [a-z][^#|>&;\n]*)", re.MULTILINE)
 COMMANDS = sorted(
     {
         (name, " ".join(command.split()))

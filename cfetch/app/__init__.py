@@ -16,7 +16,7 @@
     delete_limit.py      how many files may be deleted because a source lacks them (pure)
     verify.py            hashes trees again and compares them with their manifest, both ways
     work_ahead.py        several threads work on a row of items; the results come in its order
-    volume_set.py        what stands on which volume; volume_moves.py: batches move between volumes
+    volume_set.py        which files are on which volume; volume_moves.py: batches move between volumes
     volume_pauses.py  volume_counts.py    pauses of volumes; what stands there is counted again
     manifest_build.py    a manifest from a list of URLs or a directory
     manifest_check.py    what a manifest holds, or what is wrong with it; and conversion

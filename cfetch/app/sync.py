@@ -39,6 +39,7 @@ from cfetch.run.listings import find_listing, list_files
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.run.open_manifest import refuse_empty, shown_name
 from cfetch.run.volumes import Volumes
+from cfetch.show.format import plural
 from cfetch.show.plan_view import SyncPreview
 from cfetch.storage.batch_record_edits import strike_out
 from cfetch.storage.buckets.stores import find_store
@@ -336,7 +337,7 @@ class PreparedSync:
         gone = list(self._catalogue.find_gone())
         if not gone:
             return
-        self._emit_line(f"files to delete, as the source has them no longer: {len(gone)}")
+        self._emit_line(f"deleting {plural(len(gone), 'file')} that the source no longer has:")
         for own in gone[:SHOWN_DELETES]:
             self._emit_line(f"  {printable(own.path)}")
         if len(gone) > SHOWN_DELETES:

@@ -250,7 +250,7 @@ class MinRateWaived(Event, frozen=True, kw_only=True):
 
 
 class SlowdownOver(Event, frozen=True, kw_only=True):
-    """No download is far too slow any more, for some time; ``lasted_s`` since the slowdown began."""
+    """Downloads have been as fast as usual again for some time; ``lasted_s`` since the slowdown began."""
 
     lasted_s: float
 

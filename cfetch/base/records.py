@@ -214,7 +214,7 @@ class Sums(msgspec.Struct):
 
     ``done_bytes`` and ``skipped_bytes`` are in place; ``missing_bytes`` sums the stated sizes of entries that
     failed or were cancelled. ``cancelled_attempts`` are stragglers that ended before their last byte;
-    ``mitigation_wasted_bytes`` are the bytes that they received in vain. ``hedged`` entries had two attempts
+    ``mitigation_wasted_bytes`` are the bytes that they threw away. ``hedged`` entries had two attempts
     at the same time. ``end_s`` is the end of the last entry.
     ``unstated`` are those whose size the manifest does not state.
     """
@@ -364,7 +364,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     class Stragglers(msgspec.Struct, frozen=True, kw_only=True):
         """``saved_s``: how much shorter mitigation has made the run; below 0: longer (``report.makespan``).
 
-        Cancelled attempts received ``wasted_bytes`` in vain. ``hedged`` files were requested a second time
+        Cancelled attempts threw away ``wasted_bytes``. ``hedged`` files were requested a second time
         while the first request went on.
         """
 

@@ -134,7 +134,10 @@ def main() -> None:
     sys.unraisablehook = _tell_unraisable
     word = _find_verb(sys.argv[1:], os.environ)
     if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
-        print("cfetch: a URL is no command; to download it, say `cfetch get URL`", file=sys.stderr)
+        print(
+            "cfetch: a command has to come before the URL; to download it, run `cfetch get URL`",
+            file=sys.stderr,
+        )
         sys.exit(UsageError.exit_code)
     try:
         add_verbs(word)

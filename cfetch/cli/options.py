@@ -100,7 +100,7 @@ PANELS = {
         "resolve",
         "public_only",
     ),
-    "Who asks": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
+    "Logins and headers": ("header", "header_host", "bearer_env", "cookies", "user_agent"),
     "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Standard output": ("ordered", "joined", "unpacked", "memory"),

@@ -22,7 +22,7 @@ def report(
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what set the end, slow files, hosts, and the worth of mitigations.
+    """Explain how long a run took: its last files, slow hosts, and what restarts saved.
 
     Each run has its own headline; everything else covers the files of all runs together.
 

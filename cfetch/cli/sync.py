@@ -1,4 +1,4 @@
-"""``cfetch sync``: keep a directory like a source that has a list but no feed."""
+"""``cfetch sync``: keep a directory equal to a source that has a list but no feed."""
 
 import os
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ Source = Annotated[
 Delete = Annotated[
     bool,
     typer.Option(
-        "--delete", help="Delete what the source has no longer; only files that a sync has put here."
+        "--delete", help="Delete files that the source no longer has; only those that a sync has put here."
     ),
 ]
 MaxDelete = Annotated[
@@ -43,7 +43,7 @@ MaxDelete = Annotated[
 
 @with_sync
 def sync(*, source: Source, delete: Delete = False, max_delete: MaxDelete = None, resolved: Resolved) -> None:
-    """Keep a directory like a source that changes: fetch what is new or has changed, delete what has gone.
+    """Keep a directory equal to a source: fetch new and changed files, and delete those that are gone.
 
     The command reads the source's list and downloads as `cfetch download` does. It remembers what it has put
     in place, and deletes nothing else. With --dry-run it only says what it would fetch and delete.

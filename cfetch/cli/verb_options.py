@@ -105,7 +105,9 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for reading a manifest, and --config, to ``command(…, settings)``."""
-    return _with_settings_of(command, (*PANELS["Manifest"], *PANELS["Network"], *PANELS["Who asks"]))
+    return _with_settings_of(
+        command, (*PANELS["Manifest"], *PANELS["Network"], *PANELS["Logins and headers"])
+    )
 
 
 def make_reader(
@@ -150,7 +152,12 @@ def with_still_volumes(command: Callable[..., None]) -> Callable[..., None]:
 def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of a manifest and its destination, and --config, to ``command(…, settings)``."""
     more = ("statement_host", "dry_run", "json", "quiet")
-    panels = (*PANELS["Manifest"], *PANELS["Where it runs"], *PANELS["Network"], *PANELS["Who asks"])
+    panels = (
+        *PANELS["Manifest"],
+        *PANELS["Where it runs"],
+        *PANELS["Network"],
+        *PANELS["Logins and headers"],
+    )
     return _with_settings_of(command, ("to", "base_url", "state", *panels, *more))
 
 

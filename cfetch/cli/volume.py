@@ -1,4 +1,4 @@
-"""``cfetch volume``: what stands on which volume, pauses, and batches that move between volumes."""
+"""``cfetch volume``: which files are on which volume, pauses, and batches that move between volumes."""
 
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cfetch.app.volume_moves import PreparedMoves
 
 app = typer.Typer(
-    help="List what stands on which volume; pause volumes, empty them, make them level.",
+    help="List which files are on which volume; pause volumes, empty them, or balance them.",
     no_args_is_help=True,
 )
 

@@ -129,7 +129,7 @@ def _of_places(tail: Tail, setup: Setup) -> _Words:
     is_one = tail.limit == 1
     what = f"{'the only place was' if is_one else f'all {tail.limit} places were'} busy until the end"
     if setup.most and (tail.limit or 0) < setup.most:
-        return _Words(what, "with more at a time it was no faster, or there was no time to try")
+        return _Words(what, "more downloads at a time were no faster, or the run was too short to try")
     return _Words(what)
 
 
@@ -242,9 +242,9 @@ def _last_file(tail: Tail) -> str:
     path = shorten(tail.path or "", NAME)
     if tail.files > 1:
         return (
-            f"the last {duration(tail.seconds)} were {plural(tail.files, 'file')}, at the end {path}{speed}"
+            f"the last {duration(tail.seconds)} went to {plural(tail.files, 'file')}, finally {path}{speed}"
         )
-    return f"the last {duration(tail.seconds)} were one file{speed}: {path}"
+    return f"the last {duration(tail.seconds)} went to one file{speed}: {path}"
 
 
 def _name(name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Computes the effect of a cancelled attempt: seconds saved, bytes received in vain.
+"""Computes the effect of a cancelled attempt: seconds saved, bytes wasted.
 
 The saving is the difference of two times. The projection is the time at which the attempt would have been
 done without the cancellation. The replacement is the time at which its range was really done; or, if the next

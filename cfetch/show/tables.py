@@ -115,7 +115,7 @@ def _describe_run(run: RunLine) -> Iterator[str]:
         (run.cancelled, f"{run.cancelled:,} cancelled"),
         (run.retries, plural(run.retries, "retry")),
         (run.stragglers, plural(run.stragglers, "straggler")),
-        (run.wasted, f"{size(run.wasted)} in vain"),
+        (run.wasted, f"{size(run.wasted)} wasted"),
         (saving_text(run.saved_s), saving_text(run.saved_s)),
     ]
     notes = [words for present, words in rest if present]
@@ -197,7 +197,7 @@ def _draw_mitigations(report: Report, width: int) -> Iterator[Text]:
     yield _draw_heading("mitigations", "what cancelling each straggler was worth to its file")
     yield Text(
         f"  {plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
-        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} in vain"
+        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} wasted"
     )
     rows: list[Row] = [
         (
@@ -212,7 +212,7 @@ def _draw_mitigations(report: Report, width: int) -> Iterator[Text]:
         )
         for mitigation in sums.shown
     ]
-    yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>sooner|>in vain", rows, width)
+    yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>sooner|>wasted", rows, width)
     more = sums.cancelled - len(sums.shown)
     tail = f"; {count(more)} more of less effect" if more else ""
     yield Text(f"  alone by: when it would have been done, left alone, at its last rate{tail}", "dim")

@@ -1,4 +1,4 @@
-"""Computes which bytes of an attempt are on disk at the end, and which were received in vain.
+"""Computes which bytes of an attempt are on disk at the end, and which were thrown away.
 
 Each byte of the result is credited to one attempt: the last to end of all attempts that received it, because
 it overwrote the others. So the attempts claim their ranges from the last end to the first, and a byte that is

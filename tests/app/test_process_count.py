@@ -1,4 +1,4 @@
-"""How many processes share a plan: the number that was asked for, or as many as pay."""
+"""How many processes share a plan: the number that was asked for, or as many as make it faster."""
 
 import os
 

@@ -1176,7 +1176,7 @@ NO_LISTS = [
         "the file itself (a text)",
         "README",
         _text("Some data of a station", "Second line of the text"),
-        refusal="no list of links",
+        refusal="not a list of links",
     ),
     Sample("magnet: links", "urls.txt", _text("magnet:?xt=urn:btih:abc"), refusal="aria2 downloads"),
     Sample("doi: links", "urls.txt", _text("doi:10.5281/zenodo.1"), refusal="as a list by itself"),
@@ -1198,7 +1198,7 @@ NO_LISTS = [
         "the file itself (an image, a film)",
         "film.mp4",
         b"\x00\x00\x00\x18ftypmp42",
-        refusal="no list of files",
+        refusal="not a list of files",
     ),
 ]
 GROUPS = {

@@ -46,7 +46,7 @@ def test_a_slow_file_alone():
     assert (tail.seconds, tail.idle_places) == (12.0, 3.0)
     assert (tail.rate_bps, tail.usual_bps) == (pytest.approx(40 * 1024, rel=0.01), MIB)
     assert explain_tail(tail, Setup("adaptive", {})) == [
-        "the last 12s were one file at 40.0 KiB/s: a/slow",
+        "the last 12s went to one file at 40.0 KiB/s: a/slow",
         "slow itself: 3 fresh connections were no faster; 1.0 MiB/s is usual there",
         "to change that: a mirror of the file in the manifest",
     ]
@@ -80,7 +80,7 @@ def test_a_large_file_alone():
     tail = tail_of(*wave(10, places=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
     assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
     what, why = explain_tail(tail, Setup("adaptive", {}))
-    assert what == "the last 12s were one file at 1.0 MiB/s: a/99"
+    assert what == "the last 12s went to one file at 1.0 MiB/s: a/99"
     assert why == "it is 22.0 MiB, and 3 places were idle"
     assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
     unknown = msgspec.structs.replace(tail, size_bytes=None)
@@ -102,7 +102,7 @@ def test_a_file_of_which_nothing_came_gets_no_advice():
     """More connections would not have brought it."""
     tail = Tail(bound="large file", seconds=10.0, path="a", files=1, rate_bps=0.0, idle_places=15)
     assert explain_tail(tail, Setup("adaptive", {})) == [
-        "the last 10s were one file at 0 B/s: a",
+        "the last 10s went to one file at 0 B/s: a",
         "15 places were idle",
     ]
 
@@ -209,7 +209,7 @@ def test_all_places_were_busy():
     tail = tail_of(*wave(10))
     assert (tail.bound, tail.limit) == ("places", 4)
     assert "--concurrency 8" in explain_tail(tail, Setup("adaptive", {}))[-1]
-    assert "no time to try" in explain_tail(tail, Setup("adaptive", {}, 64))[-1]
+    assert "too short to try" in explain_tail(tail, Setup("adaptive", {}, 64))[-1]
     assert "--max-concurrency 8" in explain_tail(tail, Setup("adaptive", {}, 4))[-1]
 
 

@@ -272,7 +272,9 @@ class OptionTable:
     processes: Annotated[
         int | None,
         count_or_auto(
-            1, 64, "Processes of this machine that share the work (default: auto, as many as pay)."
+            1,
+            64,
+            "Processes of this machine that share the work (default: auto: several where that is faster).",
         ),
     ] = None
 
@@ -497,7 +499,7 @@ class OptionTable:
     ] = None
     accept_html: Annotated[
         bool,
-        flag("Take web pages for files whose names are no page's and whose size and hash nobody states."),
+        flag("Accept a web page under the name of another kind of file, if no size or hash is stated."),
     ] = False
     max_file_size: Annotated[
         int | None,

@@ -40,15 +40,16 @@ MESSAGES = {
         "one command"
     ),
     "text": (
-        "it is some text and no list of links; to fetch a file by its URL, say `cfetch get URL`. If its "
-        "lines are relative links, say --from-format urls"
+        "it is text, not a list of links; to download one file, run `cfetch get URL`. If its lines are "
+        "relative links, add --from-format urls"
     ),
     "cksum": (
         "it is a list of checksums by cksum, a CRC that cfetch cannot verify; `cut -d' ' -f3- LIST` prints "
         "its names, which --from-format urls reads, and sha256sum writes hashes. If it is a listing of sizes "
         "and names, say --from-format bucket-ls"
     ),
-    "binary": "it is some file and no list of files; to fetch a file by its URL, say `cfetch get URL`",
+    "binary": "it is a file such as an image or an archive, not a list of files; to download one file, run "
+    "`cfetch get URL`",
     "url-and-more": (
         "its lines are a URL, a space and more, which may be a path or belong to the URL; say which by "
         "--from-format annex or --from-format urls"

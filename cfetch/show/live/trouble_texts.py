@@ -76,7 +76,7 @@ def pause_text(event: VolumePaused) -> str:
 
 def slowdown_end_text(event: SlowdownOver) -> str:
     """The end of a slowdown, and how long it lasted."""
-    return f"no download is far too slow any more, after {duration(event.lasted_s)}"
+    return f"downloads are as fast as usual again, after {duration(event.lasted_s)}"
 
 
 def rescue_text(event: RescueGivenUp) -> str:

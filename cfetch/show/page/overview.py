@@ -30,7 +30,7 @@ _FIGURES = (
     _Figure("files in place", lambda run: run.done + run.skipped, lambda value: count(int(value)), 1),
     _Figure("failed", lambda run: run.failed, lambda value: count(int(value)), -1),
     _Figure("saved by mitigation", lambda run: run.saved_s, duration, 1),
-    _Figure("in vain", lambda run: run.wasted, size, -1),
+    _Figure("wasted", lambda run: run.wasted, size, -1),
     _Figure("stragglers", lambda run: run.stragglers, lambda value: count(int(value))),
     _Figure("retries", lambda run: run.retries, lambda value: count(int(value)), -1),
     _Figure("exit code", lambda run: run.exit_code, lambda value: str(int(value))),

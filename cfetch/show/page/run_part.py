@@ -146,9 +146,9 @@ def _list_stragglers(report: Report) -> Table:
     return Table(
         title="Stragglers",
         note=f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
-        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} received in vain{rest}. "
+        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} received and thrown away{rest}. "
         "Alone and done: seconds since the start of the attempt that was cancelled",
-        columns=["file", ">try", "alone by", "done by", ">saved", ">in vain"],
+        columns=["file", ">try", "alone by", "done by", ">saved", ">wasted"],
         rows=[
             [
                 Cell(text=printable(verdict.path), path=True),

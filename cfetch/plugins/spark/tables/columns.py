@@ -44,7 +44,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("verified", "string", "by which hash (`server-…`: the server's own), `size` or `none`"),
         Column("bytes", "bigint", "on disk"),
         Column("received_bytes", "bigint", "received"),
-        Column("wasted_bytes", "bigint", "received in vain"),
+        Column("wasted_bytes", "bigint", "received and thrown away"),
         Column("queued_s", "double", "time of queueing"),
         Column("start_s", "double", "of the first attempt"),
         Column("end_s", "double", "end of the transfer"),
@@ -76,7 +76,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("end_s", "double", "end of the attempt"),
         Column("from_byte", "bigint", "first byte of its range"),
         Column("bytes", "bigint", "received"),
-        Column("wasted_bytes", "bigint", "received in vain"),
+        Column("wasted_bytes", "bigint", "received and thrown away"),
         Column("median_bps", "double", "baseline when it was judged"),
         Column("expected_s", "double", "limit; beyond it a straggler"),
         Column("samples", "array<struct<at_s:double,bytes:bigint>>", "up to 32 points of progress"),
@@ -120,7 +120,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("cancelled", "bigint", "entries cut short by the run's end"),
         Column("rejected", "bigint", "lines that are no metrics"),
         Column("bytes", "bigint", "received"),
-        Column("wasted_bytes", "bigint", "received in vain"),
+        Column("wasted_bytes", "bigint", "received and thrown away"),
         Column("retries", "bigint", "attempts after a failed one"),
         Column("stragglers", "bigint", "cancelled as stragglers"),
         Column("elapsed_s", "double", "until the last entry's end"),
@@ -159,7 +159,7 @@ VERDICTS = (
     Column("projected_s", "double", "projected end; null: unknown"),
     Column("finish_s", "double", "of the file; null: never"),
     Column("saved_s", "double", "saved by cancelling; below 0: cost; null: unknown"),
-    Column("wasted_bytes", "bigint", "received in vain"),
+    Column("wasted_bytes", "bigint", "received and thrown away"),
 )
 
 

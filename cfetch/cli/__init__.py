@@ -3,7 +3,7 @@
     app.py          the verbs, the exit codes (decided here, once) and how errors look: one message
     options.py      makes flags of ``base/config/option_table.py``, so that none can drift from its key
     verb_options.py those of other verbs than download; pairs.py: values of ``--set``
-    help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
+    help.py  short_help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     completion.py   the completion of a shell
     foreign_flags.py    flags of curl, wget, aria2 and rclone, in cfetch's words
     streams.py      makes stdin, stdout and stderr safe before anything uses them

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperOption
 
 from cfetch.cli.app import EXIT_CODES, add_verbs, app
-from cfetch.cli.help import examples_of, option_name
+from cfetch.cli.short_help import examples_of, option_name
 
 _HEAD = """\
 .TH CFETCH 1 "" cfetch "User Commands"

@@ -296,8 +296,8 @@ class Exchange(ReplyParser):
             if len(first) < len(data):
                 self.parse(data[len(first) :])
                 self._wire.coming_bytes = self._parsed_bytes
-            if not self._is_over and self._bare_bytes > self._max_bare_bytes:
-                why = f"the head of the reply is longer than {self._max_bare_bytes} bytes, {WAY_OUT}"
+            if not self._is_over and self._bare_bytes > self._limits.head_bytes:
+                why = f"the head of the reply is longer than {self._limits.head_bytes} bytes, {WAY_OUT}"
                 raise HttpParserError if self.status else HeadFault(why)
         except HttpParserError as error:
             self._distrust(error)

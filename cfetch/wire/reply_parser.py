@@ -6,7 +6,7 @@ lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all
 
 from collections import deque
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict, istr
@@ -49,9 +49,18 @@ def make_parser(callbacks: object) -> HttpResponseParser:
     return parser
 
 
-def find_head_limits(max_bytes: int) -> tuple[int, int]:
-    """The most bytes of one header, and the most headers, of heads that may have so many bytes in all."""
-    return max_bytes * MAX_HEADER_BYTES // MAX_BARE_BYTES, max_bytes * MAX_HEADERS // MAX_BARE_BYTES
+class HeadLimits(NamedTuple):
+    """The most bytes of a head, the most bytes of one header in it, and the most headers."""
+
+    head_bytes: int
+    header_bytes: int
+    headers: int
+
+
+def find_head_limits(max_bytes: int) -> HeadLimits:
+    """The limits of heads that may have so many bytes in all."""
+    header_bytes, headers = max_bytes * MAX_HEADER_BYTES, max_bytes * MAX_HEADERS
+    return HeadLimits(max_bytes, header_bytes // MAX_BARE_BYTES, headers // MAX_BARE_BYTES)
 
 
 def _read_fields(fields: list[bytes], max_bytes: int) -> CIMultiDict[str]:
@@ -130,9 +139,7 @@ class ReplyParser:
         "_is_chunked",
         "_is_over",
         "_keeps",
-        "_max_bare_bytes",
-        "_max_header_bytes",
-        "_max_headers",
+        "_limits",
         "_parsed_bytes",
         "_parser",
         "_pieces",
@@ -141,8 +148,7 @@ class ReplyParser:
     )
 
     def __init__(self, *, has_body: bool, max_head_bytes: int = MAX_BARE_BYTES) -> None:
-        self._max_bare_bytes = max_head_bytes
-        self._max_header_bytes, self._max_headers = find_head_limits(max_head_bytes)
+        self._limits = find_head_limits(max_head_bytes)
         self._has_body = has_body
         self._parser: HttpResponseParser | BareChunkParser | None = make_parser(self)
         self._pieces = Pieces()
@@ -219,11 +225,11 @@ class ReplyParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers count for the limit, but are not used."""
         fields = self._fields
-        if len(fields) == 2 * self._max_headers:
+        if len(fields) == 2 * self._limits.headers:
             self._head_fault = (
                 None
                 if self.status
-                else HeadFault(f"the reply has more than {self._max_headers} headers, {WAY_OUT}")
+                else HeadFault(f"the reply has more than {self._limits.headers} headers, {WAY_OUT}")
             )
             raise ValueError
         fields += name, value
@@ -242,7 +248,7 @@ class ReplyParser:
         self._keeps = self._parser.should_keep_alive()
         if self._fields:
             try:
-                self.headers = _read_fields(self._fields, self._max_header_bytes)
+                self.headers = _read_fields(self._fields, self._limits.header_bytes)
             except HeadFault as fault:
                 self._head_fault = fault
                 raise

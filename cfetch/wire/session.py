@@ -111,7 +111,7 @@ class SessionTransport(HopTransport):
         how: dict[str, Any] = {"middlewares": (digest,)} if digest is not None else {}
         if proxy is not None and not _is_socks(proxy):
             how["proxy"] = yarl.URL(proxy.reveal(), encoded=True)
-        max_bytes, max_headers = find_head_limits(self._network.max_head_bytes)
+        _, max_bytes, max_headers = find_head_limits(self._network.max_head_bytes)
         try:
             session = self._find_session(proxy, fresh=fresh)
             stated = {name.lower() for name in (*session.headers, *headers)}

@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperOption
 
 from cfetch.cli.app import add_verbs, app
-from cfetch.cli.help import first_clause
 from cfetch.cli.manual import manual_lines
 from cfetch.cli.options import RARE
+from cfetch.cli.short_help import first_clause
 
 ROOT = Path(__file__).parents[2]
 

@@ -47,7 +47,7 @@ def _list_volumes(volumes: Sequence[VolumeView]) -> Table:
 
 
 def _volume_row(volume: VolumeView, most_bytes: int) -> list[Cell | str]:
-    """The bar compares the volumes: how much will come to each is not known, so that it cannot show progress."""
+    """The bar compares the volumes; it cannot show progress, as nobody knows how much comes to each."""
     return [
         printable(volume.name, 400),
         Cell(text=size(volume.bytes_done), bar=round(volume.bytes_done / max(most_bytes, 1), 3)),

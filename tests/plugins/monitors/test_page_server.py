@@ -340,7 +340,7 @@ def test_volumes_and_executors_are_tables_with_those_in_trouble_first():
     assert isinstance(volumes, Table)
     assert isinstance(workers, Table)
     assert [row[0] for row in volumes.rows] == ["/d2", "/d1"]
-    assert [row[1].bar for row in volumes.rows] == [0.5, 1.0]
+    assert [cell.bar for row in volumes.rows if isinstance(cell := row[1], Cell)] == [0.5, 1.0]
     assert volumes.rows[0][-1] == Cell(text="× out of use: No space <b>", tone="bad")
     assert [row[0] for row in workers.rows[:2]] == ["worker-90", "worker-0"]
     assert (len(workers.rows), workers.note) == (

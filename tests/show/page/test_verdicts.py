@@ -126,6 +126,19 @@ def test_runs_of_different_amounts_are_compared_by_their_rates():
     )
 
 
+@pytest.mark.parametrize(
+    ("ends_s", "words"),
+    [
+        ((9.0, 3.0, 6.0), "Of 3 runs the latest, m (3), took 6.0s; the fastest, m (2), took 3.0s."),
+        ((9.0, 6.1, 6.0), "Of 3 runs the latest, m (3), took 6.0s, and none was clearly faster."),
+    ],
+)
+def test_of_many_runs_the_latest_is_compared_with_the_fastest(ends_s, words):
+    """By their times, as they brought the same bytes."""
+    runs = [recorded([one(0, 0.0, end_s)], files=1) for end_s in ends_s]
+    assert first_of(make_runs_page(runs)).text == words
+
+
 def test_runs_have_the_names_of_their_files_or_of_their_times():
     """A file that cfetch has named by itself says nothing; equal names have numbers."""
     headers = [header(instant="i1"), header(instant="i2", wall_start="2026-02-03T04:05:06+00:00"), header()]

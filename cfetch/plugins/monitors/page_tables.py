@@ -27,6 +27,7 @@ def list_places(progress: Progress | None) -> list[AnySection]:
 
 def _list_volumes(volumes: Sequence[VolumeView]) -> Table:
     used = sum(volume.breaker != "open" for volume in volumes)
+    most_bytes = max(volume.bytes_done for volume in volumes)
     return Table(
         title="Volumes",
         note=f"{used} of {len(volumes)} in use{_describe_rest(len(volumes), 'volume')}",
@@ -41,15 +42,15 @@ def _list_volumes(volumes: Sequence[VolumeView]) -> Table:
             ">waiting",
             "state",
         ],
-        rows=[_volume_row(volume) for volume in volumes[:MOST_ROWS]],
+        rows=[_volume_row(volume, most_bytes) for volume in volumes[:MOST_ROWS]],
     )
 
 
-def _volume_row(volume: VolumeView) -> list[Cell | str]:
-    whole = volume.bytes_done + volume.load_bytes
+def _volume_row(volume: VolumeView, most_bytes: int) -> list[Cell | str]:
+    """The bar compares the volumes; it cannot show progress, as nobody knows how much comes to each."""
     return [
         printable(volume.name, 400),
-        Cell(text=size(volume.bytes_done), bar=round(volume.bytes_done / whole, 3) if whole else 0.0),
+        Cell(text=size(volume.bytes_done), bar=round(volume.bytes_done / max(most_bytes, 1), 3)),
         size(volume.load_bytes),
         size(volume.free_bytes),
         rate(volume.speed_bps),

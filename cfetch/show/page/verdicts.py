@@ -42,11 +42,13 @@ def compare(lines: Sequence[RunLine], names: Sequence[str], verdicts: Sequence[V
         return Verdict(title="Verdict", text=text, lines=own)
     speed = [1 / max(line.elapsed_s, 1e-9) if is_alike else line.rate_bps for line in lines]
     best, last = max(range(len(lines)), key=speed.__getitem__), len(lines) - 1
-    text = (
-        f"Of {count(len(lines))} runs {names[best]} was the fastest: {_pace(lines[best], is_alike=is_alike)}"
-    )
-    if best != last:
-        text += f"; the latest, {names[last]}, made {_pace(lines[last], is_alike=is_alike)}"
+    verb = "took" if is_alike else "came at"
+    paces = [_pace(line, is_alike=is_alike) for line in lines]
+    text = f"Of {count(len(lines))} runs the latest, {names[last]}, {verb} {paces[last]}"
+    if speed[best] <= CLOSE * speed[last]:
+        text += ", and none was clearly faster"
+    else:
+        text += f"; the fastest, {names[best]}, {verb} {paces[best]}"
     return Verdict(title="Verdict", text=f"{text}.", lines=[f"{names[last]}: {verdicts[-1].text}"])
 
 

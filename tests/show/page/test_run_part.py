@@ -170,9 +170,11 @@ def test_two_runs_stand_beside_each_other_with_their_difference():
     first = recorded([record(0, 100, attempt(end_s=4.0))], settings={"padding": 5.0})
     second = recorded([record(0, 100, attempt(end_s=2.0))], settings={"padding": 1.0})
     page = make_runs_page([first, second])
-    assert page.parts[0].sections[0].text == "m (2) was 2.0 times faster than m (1): 2.0s against 4.0s."
-    (table,) = [section for section in page.parts[0].sections if section.title == "At a glance"]
-    rows = {row[0]: row[1:] for row in table.rows}
+    assert (
+        section_of(page.parts[0], "verdict").text
+        == "m (2) was 2.0 times faster than m (1): 2.0s against 4.0s."
+    )
+    rows = {row[0]: row[1:] for row in section_of(page.parts[0], "table").rows}
     assert rows["time"] == ["4.0s", "2.0s", Cell(text="−2.0s (-50%)", tone="good")]
     assert rows["files in place"][2] == Cell(text="the same", tone="dim")
     assert "retries" not in rows
@@ -188,7 +190,7 @@ def test_a_run_that_had_nothing_to_do_has_no_charts_and_no_rate():
     page = make_runs_page([before, recorded([there], files=1)])
     rows = {row[0]: row[2:] for row in table_of(page.parts[0], "At a glance")}
     assert rows["rate"] == ["–", ""]
-    assert "had nothing to download" in page.parts[0].sections[0].text
+    assert "had nothing to download" in section_of(page.parts[0], "verdict").text
     assert section_of(page.parts[1], "throughput")
 
 

@@ -1,6 +1,7 @@
 """The sentence with which the page of a run begins, and the ideal that it names."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -27,12 +28,19 @@ def one(id_, start_s, end_s, size=MIB, **more):
     return record(id_, size, tried, **more)
 
 
+def first_of(page):
+    """The section with which a page begins."""
+    return page.parts[0].sections[0]
+
+
 def verdict_of(records, **more):
-    return make_runs_page([recorded(records, **more)]).parts[0].sections[0]
+    return first_of(make_runs_page([recorded(records, **more)]))
 
 
 def end_of(tail, **more):
-    fields = dict.fromkeys(("skipped", "failed", "cancelled", "wasted_bytes", "retries", "stragglers"), 0)
+    fields: dict[str, Any] = dict.fromkeys(
+        ("skipped", "failed", "cancelled", "wasted_bytes", "retries", "stragglers"), 0
+    )
     fields |= {"instant": "i", "t_s": 20.0, "status": "completed", "exit_code": 0, "done": 20, "bytes": 1}
     fields |= {"saved_s": 0.0, "policy": "adaptive", "places": 16, "widths": {}, "tail": tail}
     return EndRecord(**fields | more)
@@ -112,10 +120,23 @@ def test_the_verdict_says_first_what_is_wrong(more, records, words, tone):
 def test_runs_of_different_amounts_are_compared_by_their_rates():
     """Four times the bytes in twice the time are twice as fast."""
     runs = [recorded([one(0, 0.0, end_s, size)], files=1) for end_s, size in ((2.0, MIB), (4.0, 4 * MIB))]
-    text = make_runs_page(runs).parts[0].sections[0].text
+    text = first_of(make_runs_page(runs)).text
     assert text == (
         "m (2) was 2.0 times faster than m (1): 1.0 MiB/s against 512 KiB/s, of different amounts."
     )
+
+
+@pytest.mark.parametrize(
+    ("ends_s", "words"),
+    [
+        ((9.0, 3.0, 6.0), "Of 3 runs the latest, m (3), took 6.0s; the fastest, m (2), took 3.0s."),
+        ((9.0, 6.1, 6.0), "Of 3 runs the latest, m (3), took 6.0s, and none was clearly faster."),
+    ],
+)
+def test_of_many_runs_the_latest_is_compared_with_the_fastest(ends_s, words):
+    """By their times, as they brought the same bytes."""
+    runs = [recorded([one(0, 0.0, end_s)], files=1) for end_s in ends_s]
+    assert first_of(make_runs_page(runs)).text == words
 
 
 def test_runs_have_the_names_of_their_files_or_of_their_times():

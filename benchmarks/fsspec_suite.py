@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import fsspec
+import fsspec  # type: ignore[import-untyped]
 import pytest
 
 import cfetch
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001
         brought.append(str(args[0]))
         return await get(*args, **options)
 
-    cfetch.get_async = get_and_note
+    cfetch.get_async = get_and_note  # type: ignore[assignment]
     for scheme in ("http", "https"):
         fsspec.register_implementation(scheme, names["CfetchFileSystem"], clobber=True)
 

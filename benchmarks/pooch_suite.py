@@ -13,9 +13,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pooch
-import pooch.core
-import pooch.downloaders
+import pooch  # type: ignore[import-untyped]
+import pooch.core  # type: ignore[import-untyped]
+import pooch.downloaders  # type: ignore[import-untyped]
 import pytest
 
 import cfetch
@@ -46,6 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
         return names["by_cfetch"] if is_web else original(url, progressbar=progressbar)
 
     pooch.core.choose_downloader = choose
-    from pooch.tests import utils  # only now, as it reads the address
+    from pooch.tests import utils  # type: ignore[import-untyped]  # it reads the address
 
     utils.pooch_test_url = lambda: f"http://127.0.0.1:{server.server_port}/"

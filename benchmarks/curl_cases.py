@@ -175,7 +175,8 @@ class CurlServer:
             **dict.fromkeys((name for name, kind in _PORTS.items() if kind == "http"), str(port)),
             "HTTPSPORT": str(secure.sockets[0].getsockname()[1]),
             "NOLISTENPORT": str(nobody), "HOSTIP": "127.0.0.1", "CLIENTIP": "127.0.0.1", "HOST6IP": "[::1]",
-            "CLIENT6IP": "[::1]", "LOGDIR": str(self._folder), "PWD": str(self._folder), "FILE_PWD": str(self._folder),
+            "CLIENT6IP": "[::1]", "LOGDIR": str(self._folder),
+            "PWD": str(self._folder), "FILE_PWD": str(self._folder),
             "SRCDIR": str(self._case.root / "tests"), "DEV_NULL": "/dev/null", "VERSION": "8", "USER": "user",
             "DATE": time.strftime("%Y-%m-%d"), "HOST6IP-NB": "::1", "CLIENT6IP-NB": "::1", "CURL": "curl",
         }  # fmt: skip

@@ -1,15 +1,15 @@
-"""curl's own test suite as a judge of what cfetch takes and refuses: real curl and cfetch on the same replies.
+"""curl's own test suite as a judge of cfetch: real curl and cfetch on the same replies.
 
-``git clone https://github.com/curl/curl`` somewhere, then ``python benchmarks/curl_suite.py PATH``. Every case
-whose servers speak HTTP is played: its replies are served raw on loopback, once to curl and once to cfetch, with
-the case's own options where both have them, and with ``-L --fail``, which cfetch always does. What uploads is
-played as a plain GET. Both run in a network namespace that has nothing but loopback, so no request of a case
-leaves this machine.
+``python benchmarks/curl_suite.py PATH``, where PATH is a checked-out copy of curl's repository. Every
+case whose servers speak HTTP is played: its replies are served raw on loopback, once to curl and once to
+cfetch, with the case's own options where both have them, and with ``-L --fail``, which cfetch always
+does. What uploads is played as a plain GET. Both run in a network namespace that has nothing but
+loopback, so no request leaves this machine.
 
 The classes:
 
 equal               both took the same bytes, or both refused
-stricter, way out   cfetch refuses what curl takes, and an option or a field of the manifest makes it take the same
+stricter, way out   cfetch refuses what curl takes, and an option or a field of the manifest makes it take it
 stricter            … and nothing does
 wrong               cfetch took other bytes than curl
 takes more          cfetch took what curl refuses
@@ -50,27 +50,47 @@ FEATURES = frozenset(
 )
 
 # Options of curl with a value, then those without one.
-OUTPUT = {"-o", "--output", "--output-dir", "-D", "--dump-header", "-w", "--write-out", "--stderr", "--libcurl",
-          "--trace", "--trace-ascii", "--etag-save", "--expect100-timeout", "--create-file-mode"}  # fmt: skip
-UPLOAD = {"-d", "--data", "--data-binary", "--data-raw", "--data-urlencode", "--data-ascii", "-F", "--form",
-          "--form-string", "-T", "--upload-file", "-X", "--request", "--json", "--url-query"}  # fmt: skip
-VALUES = {"--httpsig-keyid", "--httpsig-algo", "--httpsig-key", "--httpsig-headers", "--connect-to", "-c", "--cookie-jar",
-          "-K", "--config", "--variable", "--expand-data", "--expand-url", "--expand-httpsig-key", "--ipfs-gateway", "--pinnedpubkey",
-          "--hsts", "--noproxy", "-z", "--time-cond", "--etag-compare", "--aws-sigv4", "--alt-svc", "--max-redirs", "--socks5",
-          "--socks4", "--socks5-hostname", "--interface", "--proxy-header", "--haproxy-clientip", "--request-target", "--ech", "--engine", "--doh-url",
-          "--proto-default", "--tls-max", "--crlfile", "--preproxy", "--proto", "--proto-redir", "--proxy1.0", "-C", "--continue-at",
-          "--retry-delay", "--retry-max-time", "--limit-rate", "--rate", "-Y", "-y", "--speed-time", "--speed-limit", "--proxy-service-name",
-          "-E", "--cert", "--key", "--capath", "--unix-socket", "--local-port", "--ssl-sessions", "--keepalive-time", "--login-options",
-          "-t", "--delegation", "--ciphers", "--service-name", "--happy-eyeballs-timeout-ms", "-Q", "--parallel-max"}  # fmt: skip
-QUIET = {"-s", "-S", "-sS", "--silent", "--show-error", "-v", "--verbose", "-i", "--include", "--show-headers", "--no-include",
-         "-N", "-g", "--globoff", "--no-progress-meter", "-f", "--fail", "-L", "--location", "--create-dirs", "-4", "--ipv4",
-         "--http1.1", "-0", "--http1.0", "-G", "--get", "-I", "--head", "--form-escape", "-#", "--progress-bar", "--xattr",
-         "--styled-output", "--no-styled-output", "-R", "--remote-time", "--remote-name-all", "--remote-header-name",
-         "--no-remote-name", "-O", "--remote-name", "-J", "-OJ", "-JO", "-OJR", "-Ji", "--basic", "--no-keepalive",
-         "--ssl-revoke-best-effort", "--path-as-is", "--fail-early", "--fail-with-body", "--no-clobber", "--clobber",
-         "--skip-existing", "--remove-on-error", "--out-null", "-q", "--follow", "--suppress-connect-headers",
-         "--no-ca-native", "-B", "--use-ascii", "--no-http0.9", "--post301", "--post302", "--post303"}  # fmt: skip
-NAMED = {"-J", "-OJ", "-JO", "-OJR", "-Ji", "--remote-header-name"}
+OUTPUT = frozenset({
+    "-o", "--output", "--output-dir", "-D", "--dump-header", "-w", "--write-out", "--stderr",
+    "--libcurl", "--trace", "--trace-ascii", "--etag-save", "--expect100-timeout", "--create-file-mode",
+})  # fmt: skip
+UPLOAD = frozenset({
+    "-d", "--data", "--data-binary", "--data-raw", "--data-urlencode", "--data-ascii", "-F", "--form",
+    "--form-string", "-T", "--upload-file", "-X", "--request", "--json", "--url-query",
+})  # fmt: skip
+VALUES = frozenset({
+    "--httpsig-keyid", "--httpsig-algo", "--httpsig-key", "--httpsig-headers", "--connect-to", "-c",
+    "--cookie-jar", "-K", "--config", "--variable", "--expand-data", "--expand-url",
+    "--expand-httpsig-key", "--ipfs-gateway", "--pinnedpubkey", "--hsts", "--noproxy", "-z",
+    "--time-cond", "--etag-compare", "--aws-sigv4", "--alt-svc", "--max-redirs", "--socks5", "--socks4",
+    "--socks5-hostname", "--interface", "--proxy-header", "--haproxy-clientip", "--request-target",
+    "--ech", "--engine", "--doh-url", "--proto-default", "--tls-max", "--crlfile", "--preproxy",
+    "--proto", "--proto-redir", "--proxy1.0", "-C", "--continue-at", "--retry-delay",
+    "--retry-max-time", "--limit-rate", "--rate", "-Y", "-y", "--speed-time", "--speed-limit",
+    "--proxy-service-name", "-E", "--cert", "--key", "--capath", "--unix-socket", "--local-port",
+    "--ssl-sessions", "--keepalive-time", "--login-options", "-t", "--delegation", "--ciphers",
+    "--service-name", "--happy-eyeballs-timeout-ms", "-Q", "--parallel-max",
+})  # fmt: skip
+QUIET = frozenset({
+    "-s", "-S", "-sS", "--silent", "--show-error", "-v", "--verbose", "-i", "--include",
+    "--show-headers", "--no-include", "-N", "-g", "--globoff", "--no-progress-meter", "-f", "--fail",
+    "-L", "--location", "--create-dirs", "-4", "--ipv4", "--http1.1", "-0", "--http1.0", "-G", "--get",
+    "-I", "--head", "--form-escape", "-#", "--progress-bar", "--xattr", "--styled-output",
+    "--no-styled-output", "-R", "--remote-time", "--remote-name-all", "--remote-header-name",
+    "--no-remote-name", "-O", "--remote-name", "-J", "-OJ", "-JO", "-OJR", "-Ji", "--basic",
+    "--no-keepalive", "--ssl-revoke-best-effort", "--path-as-is", "--fail-early", "--fail-with-body",
+    "--no-clobber", "--clobber", "--skip-existing", "--remove-on-error", "--out-null", "-q", "--follow",
+    "--suppress-connect-headers", "--no-ca-native", "-B", "--use-ascii", "--no-http0.9", "--post301",
+    "--post302", "--post303",
+})  # fmt: skip
+BOTH = frozenset({
+    "-H", "--header", "-A", "--user-agent", "-e", "--referer", "-u", "--user", "-b", "--cookie", "-x",
+    "--proxy", "-U", "--proxy-user", "--resolve", "--max-filesize", "--retry", "--connect-timeout",
+    "-m", "--max-time", "-r", "--range", "--netrc-file", "--cacert", "--oauth2-bearer", "--url",
+})  # fmt: skip
+NAMED = frozenset({
+    "-J", "-OJ", "-JO", "-OJR", "-Ji", "--remote-header-name",
+})  # fmt: skip
 
 # What a message asks for that is no option.
 AS_HEADER = ("the URL's login as a header of the entry",)
@@ -84,13 +104,18 @@ WAYS_OUT: tuple[tuple[str, ...], ...] = (
     AS_HEADER,
     AS_ENCODED,
 )
-SAID = {AS_HEADER: "userinfo", AS_ENCODED: "percent-encode"}
+SAID: dict[tuple[str, ...], str] = {AS_HEADER: "userinfo", AS_ENCODED: "percent-encode"}
 STATED = "size and hash stated"
+
+
+def is_netscape(path: Path) -> bool:
+    """Whether a file has a cookie in Netscape's form; curl reads headers of replies too."""
+    return any(line.count(b"\t") == 6 for line in path.read_bytes().splitlines())
 
 
 @dataclasses.dataclass(slots=True)
 class Operation:
-    """What one run of curl does: its URLs, the options for both, and those of curl that cfetch does not have."""
+    """What one run of curl does: its URLs, the options for both, and those that only curl has."""
 
     urls: list[str] = dataclasses.field(default_factory=list)
     curl: list[str] = dataclasses.field(default_factory=list)
@@ -122,7 +147,7 @@ class Operation:
             and name[:1] != "@"
         )
 
-    def add(self, option: str, value: str, ca_file: str, *, has_netrc: bool) -> None:
+    def add(self, option: str, value: str, ca_file: str, *, has_netrc: bool) -> None:  # noqa: PLR0912 - a table
         """Sort an option with a value, or without one."""
         words = (option, value) if value else (option,)
         match option:
@@ -141,14 +166,14 @@ class Operation:
                 self.cfetch += ["--header", f"Authorization: Bearer {value}"]
             case "-b" | "--cookie" if "=" in value and self._is_usual(f"Cookie: {value}"):
                 self.cfetch += ["--header", f"Cookie: {value}"]
-            case "-b" | "--cookie" if Path(value).is_file() and b"\t" in Path(value).read_bytes():
+            case "-b" | "--cookie" if Path(value).is_file() and is_netscape(Path(value)):
                 self.cfetch += ["--cookies", value]
             case "-x" | "--proxy" if not value.startswith("socks"):
                 scheme, _, place = value.rpartition("://")
                 self.cfetch += ["--proxy", f"{scheme or 'http'}://{place.partition('/')[0]}"]
             case "-U" | "--proxy-user" if "--proxy" in self.cfetch:
-                place = self.cfetch.index("--proxy") + 1
-                self.cfetch[place] = self.cfetch[place].replace("://", f"://{value}@", 1)
+                at_proxy = self.cfetch.index("--proxy") + 1
+                self.cfetch[at_proxy] = self.cfetch[at_proxy].replace("://", f"://{value}@", 1)
             case "--resolve" if value.count(":") >= 2:
                 self.cfetch += ["--resolve", value]
             case "--max-filesize":
@@ -194,15 +219,13 @@ def expand(url: str) -> list[str]:
 
 
 def read_operations(case: CurlCase, server: CurlServer, ca_file: str, folder: Path) -> list[Operation]:
-    """The runs of curl that a case asks for; a plain GET of its number if its command is of another program."""
+    """The runs of curl that a case asks for; a plain GET if its command is of another program."""
     words = [] if case.tool or case.command_type else split_command(server.substitute(case.command))
     plain = Operation(urls=[f"http://127.0.0.1:{server.port}/{case.number}"])
     if not words:
         return [plain]
     operations = [Operation()]
-    known = OUTPUT | UPLOAD | VALUES | {"-H", "--header", "-A", "--user-agent", "-e", "--referer", "-u", "--user", "-b", "--cookie",
-        "-x", "--proxy", "-U", "--proxy-user", "--resolve", "--max-filesize", "--retry", "--connect-timeout", "-m", "--max-time",
-        "-r", "--range", "--netrc-file", "--cacert", "--oauth2-bearer", "--url"}  # fmt: skip
+    known = OUTPUT | UPLOAD | VALUES | BOTH
     rest = iter(words)
     for word in rest:
         operation = operations[-1]
@@ -231,7 +254,7 @@ def read_operations(case: CurlCase, server: CurlServer, ca_file: str, folder: Pa
 
 @dataclasses.dataclass(slots=True)
 class Result:
-    """What a tool brought: the bytes of each URL (None: refused), the names if the server chose them, its words."""
+    """The bytes of each URL (None: refused), the names if the server chose them, and what was said."""
 
     files: list[bytes | None]
     names: list[str]
@@ -296,8 +319,12 @@ async def ask_curl(
 
 
 async def ask_cfetch(
-    operation: Operation, folder: Path, environment: dict[str, str], more: tuple[str, ...] = (), stated: Result | None = None
-) -> Result:  # fmt: skip
+    operation: Operation,
+    folder: Path,
+    environment: dict[str, str],
+    more: tuple[str, ...] = (),
+    stated: Result | None = None,
+) -> Result:
     """cfetch, with further options, or with what is stated of the files."""
     entries = []
     for number, url in enumerate(operation.urls):
@@ -428,8 +455,9 @@ class Judge:
             return False
         names = re.findall(r"<(data\w*)", case.text)
         parts = [part[0].encode("latin-1") for name in names if (part := case.section("reply", name))]
-        is_there = any(part.endswith(ours.files[0]) for part in parts)
-        return not is_failure and is_there and curl.files[0] is None and bool(ours.files[0])
+        body = ours.files[0] or b""
+        is_there = any(part.endswith(body) for part in parts)
+        return not is_failure and is_there and curl.files[0] is None and bool(body)
 
     async def _find_way_out(self, case: CurlCase, index: int, curl: Result, ours: Result) -> Verdict:
         reason = re.search(r"(?:failed|cfetch): (.*fault.*\n.*|.*)", ours.said)

@@ -24,7 +24,7 @@ Read in this order::
     judge.py            one verdict by status and headers: accept, retry, throttle, refresh, refuse
     partial_replies.py  the verdict on a reply that brings a part of an object (pure)
     statuses.py         the verdict if the status is not that of a body: a table
-    codings.py  transfers.py  decoding.py    what Content-Encoding and Transfer-Encoding mean; how it is unpacked
+    codings.py  transfers.py  decoding.py    what codings of replies mean; how a body is unpacked
     reasons.py          the server's own reason for a refusal, and what follows from its code
     pauses.py           how long a reply asks to wait, from all of its headers (pure)
     stated_hash.py      the hash of the whole object that a store states in its reply (pure)

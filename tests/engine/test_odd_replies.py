@@ -1,4 +1,4 @@
-"""Replies whose form is odd, over a real socket: what size or hash prove is taken; a message names the way."""
+"""Odd replies, over a real socket: what size or hash prove is taken, else a message names the way."""
 
 import gzip
 import hashlib

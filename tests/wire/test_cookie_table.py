@@ -1,4 +1,4 @@
-"""A file of cookies as programs write them in truth: fields that bend the form, by the facts of aria2 and curl."""
+"""A file of cookies as programs write them: fields that bend the form, by facts of aria2 and curl."""
 
 import pytest
 

@@ -177,8 +177,7 @@ def _tag_jobs(spark: "SparkSession", tag: str, what: str) -> None:
         spark.addTag(tag)
     else:
         context.addJobTag(tag)
-        context.setJobDescription(what)
-        context.setLocalProperty("callSite.short", what)  # the name of a stage
+        context.setJobDescription(what)  # of its stages too
 
 
 def cancel_jobs(spark: "SparkSession", tag: str) -> None:

@@ -203,8 +203,11 @@ def test_the_error_of_a_failed_task_is_found_by_the_tag_of_its_job(spark):
     def fail(batches):
         return (__import__("nowhere") for _ in batches)
 
-    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing", "fail")
+    rows = start_thread(spark, spark.range(1).mapInArrow(fail, "id long").collect, "failing", "a name")
     assert "nowhere" in str(rows.exception(60))
+    core = spark.sparkContext._jsc.sc()
+    (job,) = core.statusTracker().getJobIdsForTag("failing")
+    assert core.statusStore().job(job).description().get() == "a name"
     assert "No module named 'nowhere'" in str(find_task_error(spark, "failing"))
     assert find_task_error(spark, "another") is None
 

@@ -160,9 +160,15 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
 
     def read(raw: str) -> float:
         percent = raw.strip().removesuffix("%")
-        if percent == raw.strip():
-            return _read_int(raw)
-        share = _read_float(percent) / 100
+        is_share = percent != raw.strip()
+        try:
+            if not is_share:
+                return _read_int(raw)
+            share = _read_float(percent) / 100
+        except ValueError:
+            raise ValueError(
+                "must be a number of files, such as 10, or a share of them, such as 1%"
+            ) from None
         if not 0 <= share <= 1:
             raise ValueError(f"must be a number from {low} to {high}, or a share from 0% to 100%")
         return share

@@ -38,7 +38,7 @@ from cfetch.base.events import (
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.ending import Limits, describe_setup
-from cfetch.show.format import duration, failed_where, plural, rate, size, sizes
+from cfetch.show.format import duration, failed_where, kind_word, plural, rate, size, sizes
 from cfetch.show.live.closing import closing_lines
 from cfetch.show.live.view import (
     View,
@@ -281,7 +281,7 @@ def _failure_fact(event: EntryFinished) -> Fact:
     message = printable(record.error or "no reason was recorded", 1000)
     url, line = record.url or None, record.line or None
     return _fact(
-        event, "failed", "error", f"failed: {path}: {message} ({kind}){failed_where(url, line)}",
+        event, "failed", "error", f"failed: {path}: {message} ({kind_word(kind)}){failed_where(url, line)}",
         id=record.id, path=path, kind=kind, message=message, attempts=len(record.attempts), url=url,
         http_status=record.http_status, line=line,
     )  # fmt: skip

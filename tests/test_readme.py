@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
+import yaml
 
 from cfetch.base.registry import SHIPPED
 from cfetch.cli.foreign_flags import HARMLESS
@@ -160,6 +161,20 @@ def test_every_command_in_a_document_is_one(page, command):
     while hasattr(found, "commands"):
         found = found.commands[words.pop(0)]
     found.make_context("cfetch", words)
+
+
+def test_the_page_of_mistakes_is_that_of_the_list():
+    """Fifty-three of them; most answers are good, and none misleads."""
+    text = (PROJECT / "benchmarks/mistakes.yaml").read_text(encoding="utf-8")
+    mistakes = [mistake for group in yaml.safe_load(text).values() for mistake in group]
+    rows = [row for row in PAGES["mistakes.md"].splitlines() if row.startswith("| ")][1:]
+    assert len(mistakes) == len(rows) == 53
+    for mistake, row in zip(mistakes, rows, strict=True):
+        assert row.split(" | ")[3:5] == [*mistake["grades"]]
+        assert mistake["said"].replace("{url}", "http://HOST/") in row
+    grades = [mistake["grades"][1] for mistake in mistakes]
+    assert grades.count("A") >= 48
+    assert "C" not in grades
 
 
 def test_the_moving_picture_is_small_and_whole():

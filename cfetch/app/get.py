@@ -104,6 +104,8 @@ def _require_scheme(url: str) -> None:
         raise UsageError("the URL is empty; is a variable of the shell unset?")
     if "://" not in url:
         shown = printable(url.partition("?")[0])
+        if re.match("magnet:", url, re.IGNORECASE):
+            raise UsageError("a magnet: link names a torrent and no file on a server; aria2 downloads it")
         remedy = (
             f"for the list in that file run `cfetch download {shown}`"
             if os.path.isfile(url)

@@ -221,7 +221,7 @@ def suggest(name: str, words: Iterable[str], known: Sequence[str]) -> str:
     if f"-{typed}" in known:
         return f"write -{typed}"
     near = difflib.get_close_matches(typed, known, n=2, cutoff=0.8) if typed.startswith("--") else []
-    return f"did you mean {' or '.join(near)}?" if near else ""
+    return f"did you mean {' or '.join(near)}?" if near else "--help-all lists all options of this command"
 
 
 def _is_cut(word: str, name: str) -> bool:

@@ -61,6 +61,8 @@ class _Helps:
                 hint = suggest(getattr(error, "option_name", ""), words, known)
                 error.possibilities = []
                 error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
+            elif "unexpected extra argument" in getattr(error, "message", "") and "--to" in known:
+                error.message += "; to say where the files go, write --to DIR"  # type: ignore[attr-defined]
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - see get_params

@@ -146,7 +146,8 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
         unknown = "no size, and --quick reads no bytes" if comparison.quick else "neither size nor hash"
         unchecked = f"; {number:,} only there, not checked, as the manifest has {unknown}"
         checked = comparison.good.total() - number
-        nothing = f"nothing wrong in the {checked:,} that could be checked" if checked else "nothing to check"
+        nothing_to_check = "nothing to check; give a list with sizes or hashes, such as SHA256SUMS"
+        nothing = f"nothing wrong in the {checked:,} that could be checked" if checked else nothing_to_check
     bad = ", ".join(f"{number:,} {kind}" for kind, number in comparison.found.items())
     twice = f"; {duplicates:,} on several volumes" if duplicates else ""
     print(f"good: {proved or 'none'}{unchecked}; found: {bad or nothing}{twice}", file=sys.stderr)

@@ -56,7 +56,7 @@ def _find_fault(text: str) -> str | None:
             return "is not valid Unicode"
     parts = text.split("/")
     if "" in parts or "." in parts or ".." in parts:
-        return "has an empty, '.' or '..' component"
+        return "has an empty, '.' or '..' component; write the path without it"
     if len(text) > MAX_COMPONENT_BYTES or not is_plain:
         if any(len(part.encode()) > MAX_COMPONENT_BYTES for part in parts):
             return f"has a component longer than {MAX_COMPONENT_BYTES} bytes"

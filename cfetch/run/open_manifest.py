@@ -94,7 +94,12 @@ def _open_file(manifest: str) -> BinaryIO:
         if scheme_of(manifest):
             why = f"its scheme is not {KNOWN}; fetch the list first, and give the file"
             raise UsageError(f"{what}: {why}") from None
-        raise input_fault(error, what) from None
+        fault = input_fault(error, what)
+        if error.errno == errno.ENOENT and manifest.endswith("/"):
+            raise UsageError(
+                f"{fault}; if the files are to go there, write --to {shown_name(manifest)}"
+            ) from None
+        raise fault from None
     if not file.seekable():
         file.close()
         raise UsageError(f"{shown_name(manifest)} is a pipe; give it as standard input with -")

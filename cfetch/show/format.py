@@ -159,3 +159,8 @@ def fit(text: str, width: int) -> str:
 def failed_where(url: str | None, line: int | None) -> str:
     """The link of a failure, and its line in the manifest, if they are known."""
     return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
+
+
+def kind_word(kind: str) -> str:
+    """The word for a kind of failure. What records call expired may as well have been without a login."""
+    return "no access" if kind == "expired" else kind

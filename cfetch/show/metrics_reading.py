@@ -58,7 +58,10 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
             raise input_fault(error, f"cannot read {printable(str(folder))}") from None
         within = sorted(metrics, key=order_of_runs)
         if not within:
-            raise UsageError(f"{printable(str(path))}: there are no metrics in this directory")
+            raise UsageError(
+                f"{printable(str(path))}: there are no metrics in this directory; "
+                "name the destination of a download, or a file of its .cfetch/metrics"
+            )
         files += within
     first = [(file.parent, order_of_runs(file)[0]) for file in files]
     return sorted(files, key=lambda file: _place_of_run(file, first))

@@ -4,16 +4,20 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cfetch.base.errors import Blocked, Corrupt, Expired, Refused, Unstorable
+from cfetch.base.errors import Blocked, Corrupt, Expired, Refused, Transient, Unstorable
 from cfetch.base.records import Summary
 
 
 class Remedy(NamedTuple):
-    """A row: a failure of one of these ``kinds``, and of a status if there are some, needs this ``step``."""
+    """A row: a failure of one of these ``kinds``, and of a status if there are some, needs this ``step``.
+
+    ``words``: a pattern of the message's beginning, where the kind alone does not say enough.
+    """
 
     kinds: frozenset[str]
     statuses: frozenset[int]
     step: str
+    words: str = ""
 
 
 LOGIN = frozenset({401, 403})  # statuses of links that need a login, or a fresh signature
@@ -21,12 +25,30 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
     Remedy(
         frozenset({Refused.kind, Expired.kind}),
         LOGIN,
-        "log in (-H, --bearer-env, --netrc, --cookies), or get a list with fresh links",
+        "log in (-H, --bearer-env, --netrc, --cookies), or get fresh links",
     ),
     Remedy(
         frozenset({Refused.kind, Corrupt.kind}),
         frozenset(),
         "correct the links, sizes or hashes of what failed",
+    ),
+    Remedy(
+        frozenset({Transient.kind}),
+        frozenset(),
+        "check the address of the proxy, and whether it runs",
+        "cannot connect to the proxy",
+    ),
+    Remedy(
+        frozenset({Transient.kind}),
+        frozenset(),
+        "check the host and the port of the links: nothing answers there",
+        "cannot connect: .*Connection refused",
+    ),
+    Remedy(
+        frozenset({Transient.kind}),
+        frozenset(),
+        "write http:// in place of https:// if the server has no TLS",
+        ".*port speaks no TLS",
     ),
     Remedy(frozenset({Blocked.kind}), frozenset(), "move away what stands in the way"),
     Remedy(
@@ -66,5 +88,6 @@ def _find_step(failure: Summary.Failure) -> str:
         remedy.step
         for remedy in REMEDIES
         if failure.kind in remedy.kinds and (not remedy.statuses or failure.http_status in remedy.statuses)
+        if re.match(remedy.words, failure.message)
     )
     return next(fitting, "")

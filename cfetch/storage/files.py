@@ -44,7 +44,7 @@ def local_fault(error: OSError, what: str) -> LocalFault:
         errno.ENOENT: "something removed it while cfetch was running; run the same command again",
         errno.EACCES: "check the permissions",
         errno.EPERM: "its owner, or an attribute such as append-only, forbids it; see lsattr -d",
-        errno.EROFS: "the file system is mounted read-only",
+        errno.EROFS: "the file system is mounted read-only; name another place, or mount it for writing",
         errno.ELOOP: "a symlink stands where a directory should be",
         errno.ENOTDIR: "a file or a symlink stands where a directory should be",
         errno.EMFILE: "raise the limit of open files (ulimit -n) or lower --concurrency",

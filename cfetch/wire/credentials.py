@@ -57,7 +57,10 @@ def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credent
         token = (env.get(options.bearer_env) or "").strip()
         shown = printable(options.bearer_env)
         if not token:
-            raise ConfigError(f"bearer_env is {shown}, and no environment variable of that name has a value")
+            raise ConfigError(
+                f"bearer_env is {shown}, and no environment variable of that name has a value; "
+                f"set it: export {shown}=TOKEN"
+            )
         if not _VISIBLE.match(token):
             raise ConfigError(f"bearer_env is {shown}, whose value is no token: it holds spaces or controls")
         headers += (("Authorization", SecretText(f"Bearer {token}")),)

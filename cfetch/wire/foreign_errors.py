@@ -84,7 +84,8 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     if isinstance(error, HeadFault):
         return Refused(str(error))
     if is_unknown_name(error):
-        return Refused(f"{'the proxy' if proxied else 'the host'}'s name does not exist (asked for twice)")
+        whose = "the proxy's" if proxied else "the host's"
+        return Refused(f"{whose} name does not exist (asked for twice); check how it is spelled")
     if (weak := _find_tls_fault(error)) is not None:
         return Refused(f"the TLS handshake failed: {weak}")
     if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):

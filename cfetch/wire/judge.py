@@ -75,7 +75,8 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
     if media_type in PAGE_TYPES:
         return refuse(
             f"the server sends a web page ({media_type}) in its place: a login page, a captive portal or an "
-            "error? If pages are meant, give --accept-html or --doubtful accept"
+            "error? Open the link in a browser to see; log in with --cookies or --bearer-env, or, if "
+            "pages are meant, give --accept-html or --doubtful accept"
         )
     return _judge_body(status, headers, asked)
 

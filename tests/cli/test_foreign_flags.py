@@ -51,10 +51,11 @@ def test_flags_for_what_cfetch_does_anyway_are_accepted():
 
 
 @pytest.mark.parametrize(("name", "words", "said"), [
-    ("-t", ["-to"], "write --to"), ("--heeder", ["--heeder"], "did you mean --header?"), ("--quux", [], ""),
+    ("-t", ["-to"], "write --to"), ("--heeder", ["--heeder"], "did you mean --header?"),
+    ("--quux", [], "--help-all lists all options of this command"),
 ])  # fmt: skip
 def test_a_slip_of_the_hand_is_answered_with_what_was_meant(name, words, said):
-    """One hyphen too few, or a wrong letter; what is like nothing is answered with nothing."""
+    """One hyphen too few, or a wrong letter; what is like nothing is told where all options stand."""
     assert suggest(name, words, OWN) == said
 
 

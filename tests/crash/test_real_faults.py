@@ -124,7 +124,7 @@ def test_c90_a_disk_that_is_read_only(tmp_path, children):
         code, said = in_tmpfs(scene, remount, "", between="remount,rw")
         assert origin.connections > 0
     assert code == 3
-    assert "Read-only file system (the file system is mounted read-only)" in said
+    assert "Read-only file system (the file system is mounted read-only; " in said
     assert said.count("\n") == 1
     assert not any(path.is_file() for path in (tmp_path / "before").rglob("*"))
 

@@ -372,6 +372,23 @@ def test_what_has_to_be_done_before_the_command_is_repeated(failures, steps):
     assert {step for row in REMEDIES for step in (row.step,)} >= {*remedy.split(", and ")} - {""}
 
 
+@pytest.mark.parametrize(
+    ("message", "step"),
+    [
+        ("cannot connect: Connection refused; gave up after 5 tries", "check the host and the port"),
+        ("cannot connect: IPv6: Connection refused; IPv4: Connection refused", "check the host and the port"),
+        ("cannot connect to the proxy: Connection refused", "check the address of the proxy"),
+        ("the TLS handshake failed: the server's port speaks no TLS", "write http:// in place of https://"),
+        ("the connection broke: Connection reset by peer", ""),
+    ],
+)
+def test_a_fault_of_the_network_names_what_to_check_if_a_repetition_will_not_help(message, step):
+    """A wrong port, proxy or scheme stays wrong."""
+    failure = Summary.Failure(id=0, path="a", kind="transient", message=message)
+    assert find_remedy([failure]).startswith(step)
+    assert bool(find_remedy([failure])) == bool(step)
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_every_bound_has_words(bound):
     """But for those that need none; names are printable."""

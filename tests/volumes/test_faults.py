@@ -112,7 +112,9 @@ async def test_a_volume_is_read_only_from_the_start(tmp_path, namespaces):
         scene = Scene(tmp_path, origin.url, files, volumes=2)
         told, _ = await scene.in_namespace("mounted v1 8m; mkdir v1/.cfetch; mount -o remount,ro v1", "")
     assert (told["exit_code"], told["files"]["done"]) == (0, 12)
-    assert told["volumes"][1]["out_of_use"].endswith("(the file system is mounted read-only)")
+    assert told["volumes"][1]["out_of_use"].endswith(
+        "mounted read-only; name another place, or mount it for writing)"
+    )
     assert whole(scene, tmp_path / "after") == ([], [], [])
 
 

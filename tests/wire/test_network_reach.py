@@ -183,7 +183,7 @@ def test_c61_a_name_that_does_not_exist_is_asked_for_once_more_then_refused(numb
     error, asked, elapsed_s = fails_by_name(number)
     assert isinstance(error, Refused)
     assert (asked, elapsed_s) == (2, UNKNOWN_NAME_S)
-    assert str(error) == "the host's name does not exist (asked for twice)"
+    assert str(error) == "the host's name does not exist (asked for twice); check how it is spelled"
 
 
 @pytest.mark.parametrize("number", [socket.EAI_AGAIN, socket.EAI_FAIL, socket.EAI_SYSTEM])

@@ -163,9 +163,14 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
     """A whole number (int), or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
-        share = _read_share(raw)
-        if share is None:
-            return _read_int(raw)
+        try:
+            share = _read_share(raw)
+            if share is None:
+                return _read_int(raw)
+        except ValueError:
+            raise ValueError(
+                "must be a number of files, such as 10, or a share of them, such as 1%"
+            ) from None
         if not 0 <= share <= 1:
             raise ValueError(f"must be a number from {low} to {high}, or a share from 0% to 100%")
         return share

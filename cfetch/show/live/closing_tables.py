@@ -3,7 +3,7 @@
 from cfetch.base.records import Summary
 from cfetch.base.secret import printable
 from cfetch.show.causes import group_by_cause
-from cfetch.show.format import cells, failed_where, fit, plural, shorten, size
+from cfetch.show.format import cells, failed_where, fit, kind_word, plural, shorten, size
 
 SHOWN_CAUSES = 5  # with their examples, half a screen; the rest is in the metrics file
 SHOWN_VOLUMES = 8  # --json has all of them
@@ -57,7 +57,7 @@ def _describe_failure(failure: Summary.Failure) -> str:
 
 
 def _describe_reason(failure: Summary.Failure) -> str:
-    return f"{printable(failure.message, 1000)} ({failure.kind})"
+    return f"{printable(failure.message, 1000)} ({kind_word(failure.kind)})"
 
 
 def _allowance(summary: Summary) -> str:

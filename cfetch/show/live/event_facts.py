@@ -28,7 +28,7 @@ from cfetch.base.events import (
     WidthChanged,
 )
 from cfetch.base.secret import printable
-from cfetch.show.format import duration, failed_where, plural, sizes
+from cfetch.show.format import duration, failed_where, kind_word, plural, sizes
 from cfetch.show.live.fact import Fact, Level
 from cfetch.show.live.trouble_texts import (
     min_rate_text,
@@ -66,7 +66,7 @@ def make_failure_fact(event: EntryFinished) -> Fact:
     message = printable(record.error or "no reason was recorded", 1000)
     url, line = record.url or None, record.line or None
     return _fact(
-        event, "failed", "error", f"failed: {path}: {message} ({kind}){failed_where(url, line)}",
+        event, "failed", "error", f"failed: {path}: {message} ({kind_word(kind)}){failed_where(url, line)}",
         id=record.id, path=path, kind=kind, message=message, attempts=len(record.attempts), url=url,
         http_status=record.http_status, line=line,
     )  # fmt: skip

@@ -84,8 +84,9 @@ def test_the_verdict_names_time_ideal_cause_and_change_in_one_sentence():
     tail = Tail(bound="slow file", seconds=11.0, files=1, path="a/19", host="h", rate_bps=1e5, usual_bps=1e6)
     verdict = verdict_of([*slow_run(), end_of(tail, policy="none")], files=20, settings={"policy": "none"})
     assert verdict.text == (
-        "All 20 files are in place after 20s, 2.0 times the ideal of 10s, because the last 11s went to one file "
-        "at 97.7 KiB/s: a/19 (977 KiB/s is usual there: h); to change that: --mitigation tries a fresh "
+        "All 20 files are in place after 20s, 2.0 times the ideal of 10s, because the last 11s "
+        "went to one file at 97.7 KiB/s: a/19 (977 KiB/s is usual there: h); to change that: --mitigation "
+        "tries a fresh "
         "connection for such a file."
     )
     assert verdict.tone == ""

@@ -95,8 +95,9 @@ def prepare(
         settings = fit_descriptors(settings, len(destinations.roots))
         api = _make_api(settings, env, clock)  # before the manifest is read: it refuses a missing token
         parts, statement = None, None
+        reading = stack.enter_context(ExitStack())  # of the lists, which a run needs no more
         if not by_spark:
-            parts, statement = _open_lists(stack, manifests, settings, api, env, clock)
+            parts, statement = _open_lists(reading, manifests, settings, api, env, clock)
         volumes = open_volumes(stack, settings)  # before the plan: it refuses a symlink as state
         directory = make_own_directory(stack, destinations.state, instant)
         if parts is not None:
@@ -106,6 +107,7 @@ def prepare(
                     stack, lists, directory, settings, volumes, env=env, clock=clock, progress=progress
                 )
             )
+            reading.close()
         else:
             from cfetch.app.task_engines import check_for_spark  # only Spark reads such manifests
 

@@ -20,7 +20,8 @@ from cfetch.storage.group_rights import make_for_group
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 PER_DOWNLOAD = 2  # its connection and its part
-OTHERS = 24  # standard streams, event loop, plan, metrics, staging, owner, one path being walked; 15 counted
+# Standard streams, event loop (12 of uvloop), plan, metrics, staging, owner, a path being walked: 24 counted.
+OTHERS = 26
 PER_VOLUME = 6  # its root, its attempts, its staging, the timeline's hold of it, two paths being walked
 MAX_DIRECTORIES = 64  # directories held open, of all volumes, so that their files need no walk from the root
 MOST_NAMES = 64  # names in a directory that is listed; in a larger one, single look-ups cost less
@@ -28,7 +29,7 @@ MOST_NAMES = 64  # names in a directory that is listed; in a larger one, single 
 
 def directories_for(limit: int) -> int:
     """How many directories to hold open if ``limit`` descriptors are allowed."""
-    return max(1, min(MAX_DIRECTORIES, limit // 8))
+    return max(1, min(MAX_DIRECTORIES, limit // 10))
 
 
 def most_downloads(limit: int, volumes: int = 1, others: int = 0) -> int:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from cfetch.plugins.lab.bench.child import run_child
 from cfetch.plugins.lab.bench.compare import CFETCH
 from cfetch.plugins.lab.bench.content import Group, Synthetic
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.spec import JournalEntry, OriginSpec
 
@@ -163,7 +163,7 @@ def try_once(wanted: list[Record], command: Commands, latency_s: float) -> Trial
         folder, to = Path(name), Path(name, "to")
         to.mkdir()
         journal = folder / "journal"
-        network = Network(latency_s=latency_s) if latency_s else None
+        network = NetworkModel(latency_s=latency_s) if latency_s else None
         with OriginProcess(OriginSpec(groups=(OBJECTS,), network=network, journal=str(journal))) as origin:
             words = command(folder, to, origin.url)
             outcome = run_child(words, limit_s=LIMIT_S)

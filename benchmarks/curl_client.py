@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from cfetch.base.errors import Transient
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.simulation.connections import usual_bps
-from cfetch.plugins.lab.bench.simulation.exchange import Exchange
+from cfetch.plugins.lab.bench.simulation.exchange import SimExchange
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 
 LESS = 0.25  # of the usual rate: a slower download is ended
@@ -32,7 +32,7 @@ class CurlClient:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkModel,
         transport: SimTransport,
         sizes: Sequence[int],
         hosts: Sequence[int],
@@ -70,7 +70,7 @@ class CurlClient:
         asking = asyncio.ensure_future(self._transport.ask(connection, index, {}))
         came = counted = 0
         due_s = loop.time() + SPEED_TIME_S
-        exchange: Exchange | None = None
+        exchange: SimExchange | None = None
         reading: asyncio.Future[bytes] | None = None
         with contextlib.suppress(Transient):
             while True:
@@ -100,6 +100,6 @@ class CurlClient:
             exchange.close()
         return came == self._sizes[index]
 
-    def _is_held_back(self, asking: "asyncio.Future[Exchange]") -> bool:
+    def _is_held_back(self, asking: "asyncio.Future[SimExchange]") -> bool:
         exchange = self._transport.exchange_of(asking)
         return exchange is not None and exchange.is_held_back

@@ -27,11 +27,11 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Straggling
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Grounds
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.policies import policy_of
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import Schedule
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.show.counts import LiveCounts
@@ -86,9 +86,9 @@ class World:
             name, settings.straggler, tick_s=settings.check_interval, concurrency=active
         )
         self._hosts = Hosts(active, Limits(5, 60.0))
-        self.flights = Flights(self.policy, self._hosts, _deaf, jitter=lambda: 0.5)
+        self.flights = AttemptsUnderWay(self.policy, self._hosts, _deaf, jitter=lambda: 0.5)
         commitment: Any = SimpleNamespace(schedule=NO_ENTRIES, judges_volumes=False, views=list)
-        outside = Surroundings("i", RunClock(self), lambda: 0.5, _deaf, LiveCounts())
+        outside = PoolInputs("i", RunClock(self), lambda: 0.5, _deaf, LiveCounts())
         self.monitor = Monitor(
             self.policy, self.flights, commitment, settings, outside, on_life=_deaf, on_check=lambda: None
         )

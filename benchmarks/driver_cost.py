@@ -23,12 +23,12 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import EntryFinished
 from cfetch.base.records import AttemptRecord, FileRecord
-from cfetch.run.frame import Frame
+from cfetch.run.frame import RunFrame
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.show.live.view import View
 from cfetch.show.metrics import MetricsFile
 from cfetch.straggler.knowledge import NOTHING
-from cfetch.tasks.shares.driver import Setup, ShareEngine
+from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.task import Reporter
 from cfetch.tasks.shares.work import RunSpec, TaskCopy
 
@@ -69,9 +69,11 @@ def measure(files: int, share: int, part: int) -> dict[str, float]:
         guard: Any = SimpleNamespace(
             instant=INSTANT, epoch=1, run_id="r", confirm=lambda: None, commit=_commit
         )
-        setup = Setup(plan, folder, folder / "state", Settings(), ManifestRef("m", None, None), SystemClock())
+        setup = DriverSetup(
+            plan, folder, folder / "state", Settings(), ManifestRef("m", None, None), SystemClock()
+        )
         engine = ShareEngine(_Tasks(files, share, part), setup)
-        frame = Frame(engine, plan, [folder], Settings(), SystemClock())
+        frame = RunFrame(engine, plan, [folder], Settings(), SystemClock())
         metrics = folder / "metrics.jsonl"
         start_mib, began_s = _peak_mib(), _cpu_s()
         summary = frame.go(guard, MetricsFile(metrics, limit_s=Settings().write_timeout), View().apply)

@@ -20,16 +20,16 @@ from cfetch.base.clock import SystemClock
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import ActiveAttempt
 from cfetch.base.secret import SecretText
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import (
     EVERY_S,
     MOST_ORDERS_BYTES,
     NONCE_BYTES,
-    Beat,
     Channel,
     HubAddress,
+    TaskBeat,
     make_proof,
 )
 from cfetch.tasks.hub.registry import TaskRegistry
@@ -66,12 +66,12 @@ async def task(at: HubAddress, number: int, tasks: int, took_s: list[float]) -> 
     await check_proof(reader, key, HUB, own=other, other=own)
     outgoing, incoming = Channel(key, TASK, other, own), Channel(key, HUB, other, own)
     shown = attempts(min(ATTEMPTS, MOST_SHOWN, max(2, SHOWN // tasks)))
-    samples = [Sample("bucket-3.s3.example.net", 64 << 20, 1e7 + number)] * 3
+    samples = [SpeedSample("bucket-3.s3.example.net", 64 << 20, 1e7 + number)] * 3
     lease = 0
     await asyncio.sleep(number / tasks * EVERY_S)
     while True:
         began_s = time.perf_counter()
-        beat = Beat(
+        beat = TaskBeat(
             task=number,
             executor=f"worker-{number // 4}:4000",
             active=shown,

@@ -30,8 +30,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cfetch.base.errors import Transient
-from cfetch.plugins.lab.bench.network import ConnectionTraits, Network, lasting_pace
-from cfetch.plugins.lab.bench.simulation.connections import GOOD, Connection, usual_bps
+from cfetch.plugins.lab.bench.network import ConnectionTraits, NetworkModel, lasting_pace
+from cfetch.plugins.lab.bench.simulation.connections import GOOD, SimConnection, usual_bps
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 
 WORN = 0.75  # of its first rate: a connection that will bring less is not used any more
@@ -98,7 +98,7 @@ class OracleClient:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkModel,
         transport: SimTransport,
         sizes: Sequence[int],
         hosts: Sequence[int],
@@ -122,7 +122,7 @@ class OracleClient:
 
     async def _work(self) -> None:
         """Fetch pieces over one connection after another until there are none."""
-        connection: Connection | None = None
+        connection: SimConnection | None = None
         while (host := self._choose_host()) is not None:
             stock = self._stocks[host]
             stock.busy += 1
@@ -142,7 +142,7 @@ class OracleClient:
         free = [host for host, stock in enumerate(self._stocks) if len(stock) and stock.busy < stock.places]
         return max(free, key=lambda host: self._stocks[host].left_bytes / self._usual_bps[host], default=None)
 
-    def _renew(self, connection: Connection | None, host: int) -> Connection:
+    def _renew(self, connection: SimConnection | None, host: int) -> SimConnection:
         """The same connection if it is as good as another, or else the next good one."""
         need = self._need_bytes(host)
         if connection is not None:
@@ -163,7 +163,7 @@ class OracleClient:
         latency_s = self._network.latency_s * self._network.hosts[host].latency_factor
         return max(float(LEAST_PIECE_BYTES), LEAST_ROUNDS * latency_s * self._usual_bps[host])
 
-    def _choose_bytes(self, connection: Connection) -> float:
+    def _choose_bytes(self, connection: SimConnection) -> float:
         """The bytes to ask for: half of a place's share, as far as the connection brings them well."""
         stock = self._stocks[connection.host]
         if not self._network.ranges:
@@ -173,7 +173,7 @@ class OracleClient:
         share = stock.left_bytes / (2 * stock.places)
         return max(LEAST_PIECE_BYTES, least, min(share, usable_bytes(connection.line, connection.sent)))
 
-    async def _fetch(self, connection: Connection, piece: _Piece) -> bool:
+    async def _fetch(self, connection: SimConnection, piece: _Piece) -> bool:
         """Fetch a piece; with ranges, a part of it counts too. Returns whether all of it came."""
         if self._is_worth_ending(connection, piece):
             await self._provoke_fault(connection, piece)
@@ -193,7 +193,7 @@ class OracleClient:
             piece.start += came
         return is_whole
 
-    def _is_worth_ending(self, connection: Connection, piece: _Piece) -> bool:
+    def _is_worth_ending(self, connection: SimConnection, piece: _Piece) -> bool:
         """Whether the next request meets a fault that costs more than a further request."""
         fault = self._transport.next_fault(piece.index)
         if fault is None or fault.kind not in {"slow", "stall", "delay"}:
@@ -203,7 +203,7 @@ class OracleClient:
             lost_s = piece.left_bytes * (1 / fault.rate_bps - 1 / self._usual_bps[connection.host])
         return fault.kind == "stall" or lost_s > 4 * connection.line.latency_s
 
-    async def _provoke_fault(self, connection: Connection, piece: _Piece) -> None:
+    async def _provoke_fault(self, connection: SimConnection, piece: _Piece) -> None:
         """Ask for the file to use up its fault, and break off when a head could have come."""
         wait_s = connection.line.latency_s * (1 if connection.served else 2)
         asking = asyncio.ensure_future(self._transport.ask(connection, piece.index, {}))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.plugins.lab.bench.compare import run_once
-from cfetch.plugins.lab.bench.network import Change, Network
+from cfetch.plugins.lab.bench.network import NetworkChange, NetworkModel
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import load_scenario
 from cfetch.plugins.lab.bench.simulation.play import simulate
@@ -92,7 +92,7 @@ def smaller(scenario: Scenario, by: Smaller) -> Scenario:
     return msgspec.structs.replace(scenario, groups=groups, network=network, seed=seed)
 
 
-def _thinner(network: Network, by: Smaller) -> Network:
+def _thinner(network: NetworkModel, by: Smaller) -> NetworkModel:
     slow, stalls, factor = network.slow, network.stalls, by.bytes_by
     wear, burst, loss = network.wear, network.burst, network.loss
     return msgspec.structs.replace(
@@ -121,7 +121,7 @@ def _thinner(network: Network, by: Smaller) -> Network:
     )
 
 
-def _sooner(change: Change, factor: int) -> Change:
+def _sooner(change: NetworkChange, factor: int) -> NetworkChange:
     return msgspec.structs.replace(
         change, at_s=change.at_s / factor, until_s=change.until_s and change.until_s / factor
     )

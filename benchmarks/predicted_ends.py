@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from cfetch.base.events import Event, Progress, RunStarted
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.bench.simulation import play
@@ -26,7 +26,7 @@ def make_scenarios() -> Iterator[Scenario]:
     """The scenarios of this repository that take some seconds, each with sizes and without."""
     for name in NAMES:
         scenario = find_scenario(name)
-        network = scenario.network or Network()
+        network = scenario.network or NetworkModel()
         for sizes in (True, False):
             with_sizes = msgspec.structs.replace(network, sizes=sizes)
             yield msgspec.structs.replace(

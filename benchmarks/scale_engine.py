@@ -44,21 +44,21 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.plugins.lab.bench.network import Change, HostShare, Network, Slow
+from cfetch.plugins.lab.bench.network import HostShare, NetworkChange, NetworkModel, Slow
 from cfetch.plugins.lab.bench.simulation import exchange
-from cfetch.plugins.lab.bench.simulation.connections import Connection
-from cfetch.plugins.lab.bench.simulation.exchange import Exchange
+from cfetch.plugins.lab.bench.simulation.connections import SimConnection
+from cfetch.plugins.lab.bench.simulation.exchange import SimExchange
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.show.counts import LiveCounts
 from cfetch.storage.volume_values import Standing
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.tasks.hub.client import BeatMaker, LeasedPool
-from cfetch.tasks.hub.messages import EVERY_S, Beat
+from cfetch.tasks.hub.messages import EVERY_S, TaskBeat
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.shares.task import LOOK_S, MOST_SHOWN, SHOWN
 
@@ -134,12 +134,12 @@ class Crowds:
 class CardTransport(SimTransport):
     """The connections of one executor, which share its network card, to hosts that all executors share."""
 
-    def __init__(self, crowds: Crowds, network: Network, seed: int, sizes: Any, clock: RunClock) -> None:  # noqa: ANN401
+    def __init__(self, crowds: Crowds, network: NetworkModel, seed: int, sizes: Any, clock: RunClock) -> None:  # noqa: ANN401
         super().__init__(network, seed, sizes, clock=clock)
         self._crowds = crowds
-        self._served: set[Connection] = set()
+        self._served: set[SimConnection] = set()
 
-    async def ask(self, connection: Connection, index: int, headers: Mapping[str, str]) -> Exchange:
+    async def ask(self, connection: SimConnection, index: int, headers: Mapping[str, str]) -> SimExchange:
         """Ask the host, which may refuse."""
         crowds, host = self._crowds, connection.host
         if crowds.served[host] >= crowds.bears:
@@ -155,17 +155,17 @@ class CardTransport(SimTransport):
         finally:
             self.forget(asyncio.current_task())  # its traits are asked for by no one here
 
-    def over(self, connection: Connection) -> None:
+    def over(self, connection: SimConnection) -> None:
         """Note the end of a reply."""
         self._leave(connection)
         super().over(connection)
 
-    def close_connection(self, connection: Connection) -> None:
+    def close_connection(self, connection: SimConnection) -> None:
         """Note the end of a connection."""
         self._leave(connection)
         super().close_connection(connection)
 
-    def _leave(self, connection: Connection) -> None:
+    def _leave(self, connection: SimConnection) -> None:
         if connection in self._served:
             self._served.discard(connection)
             self._crowds.served[connection.host] -= 1
@@ -202,7 +202,7 @@ class Copy:
         cluster, world, rules = self.cluster, self.cluster.world, self.cluster.rules
         await asyncio.sleep(TASK_S)
         entries = ShareEntries(cluster.job, self.share)
-        who = Beat(task=self.number, executor=str(self.executor))
+        who = TaskBeat(task=self.number, executor=str(self.executor))
         shown = min(MOST_SHOWN, max(2, SHOWN // world.tasks))
         beats = BeatMaker(who, shown=shown, now_s=cluster.clock.now)
         dice = random.Random(f"{world.seed} {self.number}")
@@ -221,7 +221,7 @@ class Copy:
             ),
             [SharedVolume(cluster.stands)],
             cluster.transports[self.executor],
-            Surroundings(
+            PoolInputs(
                 instant="simulated",
                 clock=cluster.clock,
                 jitter=dice.random,
@@ -290,17 +290,17 @@ class Cluster:
             executor = int(dice.integers(world.executors))
             asyncio.get_running_loop().call_later(at_s, self._lose, executor)
 
-    def _network(self, is_slow: bool) -> Network:
+    def _network(self, is_slow: bool) -> NetworkModel:
         world = self.world
         slow = Slow(fraction=world.slow_connections, rate_bps=world.connection_bps / world.slow_connection_by)
-        return Network(
+        return NetworkModel(
             latency_s=world.latency_s,
             rate_bps=world.connection_bps,
             rate_sigma=world.spread,
             link_bps=world.task_bps * world.slots,
             hosts=tuple(HostShare() for _ in range(world.hosts)),
             slow=slow if world.slow_connections else None,
-            changes=(Change(at_s=0.0, factor=world.slow_executor_by),) if is_slow else (),
+            changes=(NetworkChange(at_s=0.0, factor=world.slow_executor_by),) if is_slow else (),
         )
 
     async def run(self) -> dict[str, Any]:

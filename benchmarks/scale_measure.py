@@ -20,10 +20,10 @@ from pathlib import Path
 import msgspec
 from driver_cost import INSTANT, measure_apart, report_share
 
-from cfetch.manifest.freezing import Opened, Part, freeze
+from cfetch.manifest.freezing import ManifestPart, Opened, freeze
 from cfetch.plugins.spark.share_files import ShareFiles, file_name, write_shares
 from cfetch.tasks.hub.receipts import ReceiptReader, encode_report, share_receipt_name
-from cfetch.tasks.shares.cut import Pace, cut_shares
+from cfetch.tasks.shares.cut import ExpectedPace, cut_shares
 
 A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
 ROW_GROUPS = (1_000, 10_000, 100_000)
@@ -75,12 +75,12 @@ def _before(folder: Path, entries: int) -> list[tuple[str, str]]:
     began_s = time.process_time()
     with manifest.open("rb") as source:
         opened = Opened(source)
-        plan = freeze([Part("m", lambda: nullcontext(opened))], name="m", directory=folder)
+        plan = freeze([ManifestPart("m", lambda: nullcontext(opened))], name="m", directory=folder)
     found.append(("freeze a plan, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     held = _resident_bytes() - resident
     found.append(("... memory of the driver, an entry", f"{held / entries:.0f} bytes"))
     began_s = time.process_time()
-    cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(), slots=4000)
+    cut = cut_shares(plan.sizes, plan.host_of, pace=ExpectedPace(), slots=4000)
     found.append(("cut into batches, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     peak = _status_bytes("VmHWM") - resident - held
     found.append(("... memory at its peak, an entry", f"{peak / entries:.0f} bytes"))

@@ -28,9 +28,9 @@ from cfetch.engine.schedule import Schedule
 from cfetch.plugins.spark.job import SETTINGS
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.detector import MAX_MITIGATIONS, Detector
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.leases import Demand
-from cfetch.tasks.hub.messages import EVERY_S, MOST_SAMPLES, Beat
+from cfetch.tasks.hub.messages import EVERY_S, MOST_SAMPLES, TaskBeat
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.shares.task import LOOK_S, MOST_SHOWN, SHOWN
 from cfetch.wire.retry import Limits
@@ -89,7 +89,7 @@ class Copy:
         self.v = 0.0
         self.weight = 0.0
         self.speed = world.connection_bps / self.by
-        self.samples: list[Sample] = []
+        self.samples: list[SpeedSample] = []
         self.finished = 0
         rules = cluster.rules
         self.config = StragglerConfig(enabled=rules.mitigation)
@@ -208,7 +208,7 @@ class Copy:
         self.finished += 1
         if self.cluster.rules.hub and len(self.samples) < MOST_SAMPLES:
             rate_bps = flow.left / (self.now_s - flow.start_s)
-            self.samples.append(Sample(str(self.batch.hosts[place]), int(flow.left), rate_bps))
+            self.samples.append(SpeedSample(str(self.batch.hosts[place]), int(flow.left), rate_bps))
         self.batch.fetched[place] += 1
         if self.batch.stands_s[place] == inf:
             self.batch.stands_s[place] = self.now_s
@@ -240,7 +240,7 @@ class Copy:
                 has, wants = self.hosts.demand(host, self.schedule.count_left(queue))
                 if has or wants or self.leases[host]:
                     demands[host] = Demand(has, self.leases[host], wants)
-        beat = Beat(
+        beat = TaskBeat(
             task=self.number,
             executor=str(self.executor),
             active=[] if over else [self._shown(flow) for flow in list(self.active.values())[:shown]],

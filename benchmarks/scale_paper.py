@@ -7,7 +7,7 @@ own constants. No simulation.
 from typing import NamedTuple
 
 from cfetch.plugins.spark.prepare.large import LARGE_BYTES
-from cfetch.tasks.shares.cut import MICRO, MOST_FILES, Pace, choose_target
+from cfetch.tasks.shares.cut import MICRO, MOST_FILES, ExpectedPace, choose_target
 from cfetch.tasks.shares.driver import READING_PAUSES
 
 __all__ = ["Costs", "Paper", "limits_of", "paper"]
@@ -58,7 +58,7 @@ class Paper(NamedTuple):
 
 def limits_of(files: int, size_bytes: int, executors: int, costs: Costs | None = None) -> Paper:
     """By the rules of ``shares`` and the costs of each step."""
-    costs, pace, slots = costs or Costs(), Pace(), executors * SLOTS
+    costs, pace, slots = costs or Costs(), ExpectedPace(), executors * SLOTS
     total_s = pace.cost_s(files, files * size_bytes)
     batches = max(round(total_s / choose_target(total_s, slots) * MICRO), -(-files // MOST_FILES))
     network_s = total_s / slots

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cfetch.tasks.shares.cut import Pace, SharesCut, count_sharers, cut_shares
+from cfetch.tasks.shares.cut import ExpectedPace, SharesCut, count_sharers, cut_shares
 
 __all__ = ["ALL", "Flow", "Job", "Result", "Rules", "World", "clean", "ideal_s", "job_of", "most_at_once"]
 
@@ -109,7 +109,7 @@ def clean(world: World) -> World:
     return world._replace(slow_connections=0.0, slow_executors=0.0, lost_an_hour=0.0)
 
 
-def job_of(world: World, pace: Pace | None = None, cut: SharesCut | None = None) -> Job:
+def job_of(world: World, pace: ExpectedPace | None = None, cut: SharesCut | None = None) -> Job:
     """Draw the manifest and cut it, as the driver does."""
     dice = np.random.default_rng([world.seed, 1])
     drawn = np.exp(dice.normal(np.log(world.median_bytes), world.sigma, world.files))
@@ -117,7 +117,7 @@ def job_of(world: World, pace: Pace | None = None, cut: SharesCut | None = None)
     weights = 1.0 / np.arange(1, world.hosts + 1) ** world.zipf
     host_of = dice.choice(world.hosts, size=world.files, p=weights / weights.sum())
     if cut is None:
-        pace = pace or Pace(concurrency=world.concurrency)
+        pace = pace or ExpectedPace(concurrency=world.concurrency)
         cut = cut_shares(sizes.tolist(), host_of.tolist(), pace=pace, slots=world.tasks)
     shared = count_sharers(cut, host_of.tolist(), slots=world.tasks)
     batch_of = np.frombuffer(cut.share_of, dtype=np.uint32)

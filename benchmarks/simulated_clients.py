@@ -11,7 +11,7 @@ from curl_client import CurlClient
 from oracle_client import OracleClient
 
 from cfetch.base.clock import RunClock, VirtualClock, run_virtual
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.simulation.plan import SimPlan
 from cfetch.plugins.lab.bench.simulation.play import settings_of, simulate
@@ -32,7 +32,7 @@ def play(scenario: Scenario, policy: str, seed: int | None = None) -> Played:
 
 async def _play_client(scenario: Scenario, policy: str) -> Played:
     """Play a client that is not the engine; it writes as fast as all volumes together."""
-    network, plan, clock = scenario.network or Network(), SimPlan(scenario), RunClock(VirtualClock())
+    network, plan, clock = scenario.network or NetworkModel(), SimPlan(scenario), RunClock(VirtualClock())
     transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
     curl: CurlClient | None = None
     if policy == "curl":

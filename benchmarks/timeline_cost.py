@@ -30,7 +30,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.plugins.lab.bench.child import clean_environment
 from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.bench.static_server import static_server
-from cfetch.run.frame import Frame
+from cfetch.run.frame import RunFrame
 from cfetch.run.local_run import LocalEngine
 from cfetch.show.metrics import MetricsFile
 from cfetch.timeline.execution import Execution
@@ -133,7 +133,7 @@ def child(manifest: str, to: str, *, bare: bool) -> Outcome:
                 network=plan._context.network,
                 refresher=lambda _: None,
             )
-            frame = Frame(engine, plan.plan, [to], settings, SystemClock())
+            frame = RunFrame(engine, plan.plan, [to], settings, SystemClock())
             summary = frame.go(Nobody(), MetricsFile(Path(f"{to}.jsonl")), lambda _: None)
         else:
             found = plan.run(lambda _: None)

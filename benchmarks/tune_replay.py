@@ -34,7 +34,7 @@ from cfetch.base.events import RunStarted
 from cfetch.plugins.lab.bench.child import run_child
 from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule
-from cfetch.plugins.lab.bench.network import Network, Slow
+from cfetch.plugins.lab.bench.network import NetworkModel, Slow
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import find_scenario, simulated_names
@@ -128,7 +128,7 @@ def lag(seed: int) -> Scenario:
     mib = float(1 << 20)
     return Scenario(
         name="lagging", seed=seed, groups=(Group(prefix="f-", count=320, size_bytes=1 << 20),),
-        network=Network(rate_bps=mib, latency_s=0.02, slow=Slow(fraction=1 / 12, rate_bps=mib / 3)),
+        network=NetworkModel(rate_bps=mib, latency_s=0.02, slow=Slow(fraction=1 / 12, rate_bps=mib / 3)),
     )  # fmt: skip
 
 

@@ -93,6 +93,22 @@ def test_classes_keep_their_budget():
     )
 
 
+# A record and the thing that it tells of; a row of the Python interface and the entry that is made of it.
+TWO_OF_A_NAME = {"Digest", "Entry"}
+
+
+def test_a_class_name_has_one_meaning():
+    """Whoever reads a name in an import, or searches for it, meets one class; private ones stay in their module."""
+    counts = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body  # one in a class has its name, too
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    twice = {name for name, count in counts.items() if count > 1} - TWO_OF_A_NAME
+    assert twice == set(), "call the later of these classes after what only it is"
+
+
 EMPTY_NAMES = {"at", "found", "one", "told"}  # a variable is called after what it holds
 
 IRREGULAR = {

@@ -27,7 +27,7 @@ ENTRIES, FRAME = "the list of files", "the data frame"
 GROUP_ROWS = 1000  # encoded and written at once
 
 
-class Frame(Protocol):
+class DataFrameLike(Protocol):
     """A data frame of pandas, polars or pyarrow: it has columns, and a method of ``_write_frame``."""
 
     @property
@@ -36,7 +36,7 @@ class Frame(Protocol):
 
 
 Source: TypeAlias = (
-    str | os.PathLike[str] | Frame | Mapping[str, str] | Iterable[Entry | Mapping[str, object] | str]
+    str | os.PathLike[str] | DataFrameLike | Mapping[str, str] | Iterable[Entry | Mapping[str, object] | str]
 )
 """A manifest (path, URL, prefix), a data frame, URLs with their names, or entries, rows or URLs."""
 
@@ -65,7 +65,7 @@ def prepare_source(
     with open_spool() as file:
         try:
             if is_frame:
-                _write_frame(cast("Frame", source), file, progress)
+                _write_frame(cast("DataFrameLike", source), file, progress)
             else:
                 _write_rows(cast("Iterable[Any]", source), file, progress)
             file.flush()

@@ -30,14 +30,14 @@ from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.manifest.folding import find_one_file
 from cfetch.manifest.formats.detection import statement_id_of
-from cfetch.manifest.freezing import Part
+from cfetch.manifest.freezing import ManifestPart
 from cfetch.manifest.plan import Plan
 from cfetch.run.directories import (
     Places,
     find_places,
     make_heartbeats,
     make_own_directory,
-    share_places,
+    open_to_group,
 )
 from cfetch.run.fresh_links import ManifestRef, Renewal, StatementApi
 from cfetch.run.header_hosts import aim_headers, aim_repository_token, note_unmet_hosts
@@ -127,7 +127,7 @@ def _open_lists(
     api: StatementApi,
     env: Mapping[str, str],
     clock: Clock,
-) -> tuple[list[Part], str | None]:
+) -> tuple[list[ManifestPart], str | None]:
     """The manifests for ``freeze_lists``; a single one is opened now, to find its SQL statement's id."""
     network = make_network(settings.network, env)
     if len(manifests) > 1:
@@ -136,7 +136,7 @@ def _open_lists(
     statement = statement_id_of(opened.file)
     if statement is not None:
         opened = opened._replace(fetch_chunk=api.blocking(statement))
-    return [Part(name_list(manifests), lambda: nullcontext(opened))], statement
+    return [ManifestPart(name_list(manifests), lambda: nullcontext(opened))], statement
 
 
 def make_prepared(
@@ -234,7 +234,7 @@ def prove_places(settings: Settings) -> Places:
 def open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
     """Open the destinations until ``stack`` ends. Raises UsageError, LocalFault."""
     where = find_places(settings)
-    share_places(where, settings)
+    open_to_group(where, settings)
     volumes = Volumes(
         where.roots,
         state=where.state,

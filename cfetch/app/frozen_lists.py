@@ -12,7 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import find_source
 from cfetch.base.schemes import OBJECT_STARTS, OBJECT_STORES, scheme_of
-from cfetch.manifest.freezing import Part, freeze
+from cfetch.manifest.freezing import ManifestPart, freeze
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
 from cfetch.run.directories import find_places
@@ -31,7 +31,7 @@ UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers wer
 class Lists(NamedTuple):
     """The lists of one plan. ``name`` is for messages, and ``notes`` are about the lists themselves."""
 
-    parts: Sequence[Part]
+    parts: Sequence[ManifestPart]
     name: str
     notes: Sequence[str] = ()
 

@@ -13,7 +13,7 @@ from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.entry import Entry as ManifestEntry
-from cfetch.manifest.freezing import Opened, Part, freeze_entries
+from cfetch.manifest.freezing import ManifestPart, Opened, freeze_entries
 from cfetch.run.directories import make_own_directory
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.timeline.states import new_instant
@@ -40,7 +40,7 @@ def prepare_document(
         settings = fit_descriptors(settings, len(destinations.roots))
         volumes = open_volumes(stack, settings)
         directory = make_own_directory(stack, destinations.state, instant)
-        lists = Lists([Part(name, lambda: nullcontext(Opened(file)))], name)
+        lists = Lists([ManifestPart(name, lambda: nullcontext(Opened(file)))], name)
         plan = frozen_here(
             freeze_lists(stack, lists, directory, settings, volumes, env=env, clock=clock, progress=progress)
         )

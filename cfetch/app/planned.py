@@ -19,7 +19,7 @@ from cfetch.run.directories import (
     make_own_directory,
 )
 from cfetch.run.header_hosts import aim_repository_token
-from cfetch.timeline.states import Action, Entry, State
+from cfetch.timeline.states import Action, InstantFile, State
 from cfetch.timeline.table import Table, existing, on_this_machine, open_to_read
 
 
@@ -91,7 +91,7 @@ def pending(settings: Settings) -> list[str]:
         ]
 
 
-def _elsewhere(settings: Settings, table: Table, entry: Entry) -> str:
+def _elsewhere(settings: Settings, table: Table, entry: InstantFile) -> str:
     """Name the destination of another run's plan on a shared timeline.
 
     A timeline moves with its destination.

@@ -8,7 +8,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import NewerRecord, UsageError
 from cfetch.run.directories import find_places, find_timeline
 from cfetch.run.volumes import OBJECTS
-from cfetch.show.plan_view import Cleaned, CleanedInstant, Plan, Plans
+from cfetch.show.plan_view import Cleaned, CleanedInstant, ListedPlan, Plans
 from cfetch.storage.buckets.object_uploads import abort_dead_uploads
 from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
@@ -16,7 +16,7 @@ from cfetch.timeline.execution import roll_back
 from cfetch.timeline.frozen_plans import forget_frozen
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
-from cfetch.timeline.states import Action, Entry, State
+from cfetch.timeline.states import Action, InstantFile, State
 from cfetch.timeline.table import Table, find, ignore_note, on_this_machine, open_existing, open_to_read
 
 
@@ -28,7 +28,7 @@ def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
             if also_archived
             else []
         )
-        with on_this_machine("cannot read the timeline"), table.look() as now_s:
+        with on_this_machine("cannot read the timeline"), table.hold_moment() as now_s:
             entries = table.store.entries_twice()
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
@@ -93,7 +93,7 @@ def clean_plans(
     return Cleaned(dry_run=dry_run, instants=instants)
 
 
-def _describe_plan(table: Table, entry: Entry, now_s: float) -> Plan:
+def _describe_plan(table: Table, entry: InstantFile, now_s: float) -> ListedPlan:
     record: PlanRecord | RollbackRecord | None = None
     with suppress(NewerRecord):  # it is listed with as much as its name tells
         is_plan = entry.action is Action.DOWNLOAD
@@ -108,7 +108,7 @@ def _describe_plan(table: Table, entry: Entry, now_s: float) -> Plan:
     return _compose_row(entry, record, owner, entry.epoch, live=live, released=released, age_s=age_s)
 
 
-def _describe_completed(entry: Entry, record: PlanRecord | RollbackRecord | None) -> Plan:
+def _describe_completed(entry: InstantFile, record: PlanRecord | RollbackRecord | None) -> ListedPlan:
     done = None if record is None else record.completion
     if done is None:
         return _compose_row(entry, record, None, 0, live=False, age_s=None)
@@ -116,7 +116,7 @@ def _describe_completed(entry: Entry, record: PlanRecord | RollbackRecord | None
 
 
 def _compose_row(
-    entry: Entry,
+    entry: InstantFile,
     record: PlanRecord | RollbackRecord | None,
     owner: Owner | None,
     epoch: int,
@@ -124,10 +124,10 @@ def _compose_row(
     live: bool | None,
     age_s: float | None,
     released: bool = False,
-) -> Plan:
+) -> ListedPlan:
     plan = record if isinstance(record, PlanRecord) else None
     rollback = record if isinstance(record, RollbackRecord) else None
-    return Plan(
+    return ListedPlan(
         instant=entry.instant,
         action=entry.action.value,
         kind=None if record is None else record.kind.value,

@@ -21,7 +21,7 @@ from cfetch.base.records import NOT_DECODED, Summary
 from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.run.directories import find_timeline, is_shared
-from cfetch.run.frame import Engine, Frame, Guard
+from cfetch.run.frame import Engine, Guard, RunFrame
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
@@ -34,12 +34,12 @@ from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
 from cfetch.show.metrics import MetricsFile
 from cfetch.storage.files import local_fault, make_private, replace_file
-from cfetch.storage.group_rights import share_files
+from cfetch.storage.group_rights import give_files_to_group
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.timeline.execution import Completed, Execution, schedule, start
-from cfetch.timeline.files import place_of
+from cfetch.timeline.files import name_disk
 from cfetch.timeline.frozen_plans import forget_frozen
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
@@ -73,7 +73,7 @@ class Prepared:
         self._clock = context.clock
         self._is_scheduled = is_scheduled
         self.traces: Traces | None = None  # what to remove at the end
-        self._frame: Frame | None = None
+        self._frame: RunFrame | None = None
         self._interrupted: Interrupted | None = None
 
     @property
@@ -206,7 +206,7 @@ class Prepared:
         metrics = MetricsFile(self._metrics_path(execution), limit_s=self._limit_s)
         return self._go(self._make_frame(engine), execution, metrics, listener)
 
-    def _go(self, frame: Frame, guard: Guard, metrics: MetricsFile | None, listener: Listener) -> Summary:
+    def _go(self, frame: RunFrame, guard: Guard, metrics: MetricsFile | None, listener: Listener) -> Summary:
         if failures := self._failures_path():
             from cfetch.run.failed_manifest import FailedEntries  # only --failures asks for it
 
@@ -219,10 +219,10 @@ class Prepared:
             self._fill_tables(metrics.path, listener, summary.elapsed_s)
         return summary
 
-    def _make_frame(self, engine: Engine, roots: Sequence[str | Path] | None = None) -> Frame:
+    def _make_frame(self, engine: Engine, roots: Sequence[str | Path] | None = None) -> RunFrame:
         """Make the frame that ``interrupt`` ends from now on."""
         keeps_metrics = self.traces is None or self.traces.are_wanted or self._settings.metrics is not None
-        frame = Frame(
+        frame = RunFrame(
             engine,
             self.plan,
             roots or self._volumes.roots,
@@ -256,7 +256,7 @@ class Prepared:
 
     def _on_state(self, step: Callable[[], None]) -> None:
         """Carry out a last step on the state. Raises OSError if it hangs."""
-        call_within(self._limit_s, place_of(self._state), step)
+        call_within(self._limit_s, name_disk(self._state), step)
 
     def interrupt(self) -> None:
         """End the run as Ctrl-C does, from any thread; also before ``run``, which then ends soon."""
@@ -377,7 +377,7 @@ class Prepared:
         self.plan.save(directory)
         self._for_engines.forget_other_kind(directory)
         replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._context.renewal.origin))
-        share_files(directory)
+        give_files_to_group(directory)
         if table.bucket is not None:
             table.bucket.put_directory(f"plans/{instant}", directory)
             shutil.rmtree(directory, ignore_errors=True)  # it holds signed links, and others end the plan

@@ -33,7 +33,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_source
-from cfetch.run.directories import find_places, share_places
+from cfetch.run.directories import find_places, open_to_group
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.manifest_reader import ManifestReader
@@ -91,7 +91,7 @@ def prepare_sync(
     states_versions = find_listing(source) is not None
     settings = replace(aim_repository_token(settings, [source], env), engine="local", failed_from=None)
     if not settings.dry_run:
-        share_places(where, settings)
+        open_to_group(where, settings)
     path = locate_catalogue(
         where.state, source, where.roots, addresses=[settings.base_url, *_find_addresses(source, env)]
     )

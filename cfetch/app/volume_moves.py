@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from cfetch.app.volume_set import (
     Advance,
-    Standing,
-    look_at,
+    VolumeStanding,
     read_all,
+    read_volume,
     refuse_stores,
     size_of,
 )
@@ -25,9 +25,9 @@ from cfetch.base.secret import printable
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.relocation import (
     Move,
+    PlacedBatch,
     Relocation,
     Shelf,
-    Unit,
     level_shares,
     plan_drain,
     plan_rebalance,
@@ -63,7 +63,7 @@ class OpenedVolumes(NamedTuple):
     """Volumes that nobody else is at work on; interrupted moves are ended."""
 
     roots: tuple[Path, ...]
-    standings: tuple[Standing, ...]
+    standings: tuple[VolumeStanding, ...]
     labels: Labels
     recovered: tuple[RecoveredBatch, ...]
 
@@ -231,7 +231,7 @@ def prepare_drain(
         stayed = [batch for batch in stayed if batch.volume in emptied]
         shelves = volumes.shelves(groups)
         relocation = plan_drain(
-            [Unit(group.home, group.bytes, group.files) for group in groups],
+            [PlacedBatch(group.home, group.bytes, group.files) for group in groups],
             shelves,
             [str(root) for root in volumes.roots],
             away,
@@ -255,7 +255,7 @@ def prepare_rebalance(
         shelves = volumes.shelves(groups)
         bound_bytes = int(within * sum(shelf.bytes for shelf in shelves) / len(shelves))
         relocation = plan_rebalance(
-            [Unit(group.home, group.bytes, group.files) for group in groups],
+            [PlacedBatch(group.home, group.bytes, group.files) for group in groups],
             shelves,
             [str(root) for root in volumes.roots],
             bound_bytes,
@@ -292,7 +292,7 @@ def open_occupied(
     labels = Labels(where.state)
     with ExitStack() as stack:
         standings = tuple(
-            look_at(root, labels, settings.write_timeout, keep_free=settings.keep_free) for root in roots
+            read_volume(root, labels, settings.write_timeout, keep_free=settings.keep_free) for root in roots
         )
         for standing in standings:
             if standing.state == "missing" and (standing.root.exists() or standing.root in labels.roots):
@@ -312,7 +312,7 @@ def open_occupied(
             )
         strike_out_replaced(directories)
         standings = tuple(
-            look_at(root, labels, settings.write_timeout, keep_free=settings.keep_free) for root in roots
+            read_volume(root, labels, settings.write_timeout, keep_free=settings.keep_free) for root in roots
         )
         yield OpenedVolumes(roots, standings, labels, recovered)
 

@@ -17,7 +17,7 @@ from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.manifest.entry import UnsafePathError, safe_path
 from cfetch.run.directories import find_places
 from cfetch.run.labels import Labels, read_label
-from cfetch.show.volume_view import Holder, VolumeRow, Volumes, Whereabouts
+from cfetch.show.volume_view import VolumeHolder, VolumeRow, VolumesDocument, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
 from cfetch.storage.files import PAUSED, STATE_NAME, local_fault
 from cfetch.storage.hanging_calls import call_within
@@ -28,7 +28,7 @@ from cfetch.storage.volume_values import BatchRecord
 Advance = Callable[[int, int], None]
 
 
-class Standing(NamedTuple):
+class VolumeStanding(NamedTuple):
     """A volume that was looked at. ``state``: mounted, paused, full, read-only or missing, and ``why``.
 
     ``free_bytes`` is None if it is missing, or its file system does not say.
@@ -46,19 +46,19 @@ class Standing(NamedTuple):
         return self.state != "missing"
 
 
-def list_volumes(settings: Settings, advance: Advance) -> Volumes:
+def list_volumes(settings: Settings, advance: Advance) -> VolumesDocument:
     """Look at each volume, and at the files of its batches. Raises LocalFault, ConfigError, UsageError.
 
     A file that a record names is not missing where another volume has it: a newer version has gone there.
     """
-    standings = _look_at_all(settings)
+    standings = _read_volumes(settings)
     described = [_describe(standing, advance) for standing in standings]
     lost = {path for _, lacked in described for path in lacked}
     for standing in standings if lost else ():
         if standing.is_readable:
             with ReadOnlyTree(standing.root) as tree:
                 lost = {path for path in lost if size_of(tree, path) is None}
-    return Volumes(
+    return VolumesDocument(
         volumes=[
             msgspec.structs.replace(row, missing=len(lost.intersection(lacked))) for row, lacked in described
         ]
@@ -67,9 +67,9 @@ def list_volumes(settings: Settings, advance: Advance) -> Volumes:
 
 def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
     """Which volume and batch has each of the files. Raises LocalFault, ConfigError, UsageError."""
-    standings = _look_at_all(settings)
+    standings = _read_volumes(settings)
     names = [_name_beneath(path, [standing.root for standing in standings]) for path in paths]
-    holders: list[Holder] = []
+    holders: list[VolumeHolder] = []
     for standing in filter(lambda standing: standing.is_readable, standings):
         with ReadOnlyTree(standing.root) as tree:
             sizes = {name: size_of(tree, name) for name in names}
@@ -78,7 +78,7 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
             for name in {*names}.intersection(record.paths or ()) - named:
                 named.add(name)
                 holders.append(
-                    Holder(
+                    VolumeHolder(
                         path=name,
                         volume=str(standing.root),
                         batch=record.id,
@@ -88,7 +88,7 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
                     )
                 )
         holders += [
-            Holder(path=name, volume=str(standing.root), batch=None, bytes=size_bytes)
+            VolumeHolder(path=name, volume=str(standing.root), batch=None, bytes=size_bytes)
             for name, size_bytes in sizes.items()
             if size_bytes is not None and name not in named
         ]
@@ -101,13 +101,13 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
     )
 
 
-def _look_at_all(settings: Settings) -> list[Standing]:
+def _read_volumes(settings: Settings) -> list[VolumeStanding]:
     """Look at the volumes of ``--to``, and at those that earlier runs have used together with them."""
     refuse_stores(settings)
     where = find_places(settings)
     labels = Labels(where.state)
     roots = dict.fromkeys((*where.directories, *labels.roots))
-    return [look_at(root, labels, settings.write_timeout) for root in roots]
+    return [read_volume(root, labels, settings.write_timeout) for root in roots]
 
 
 def refuse_stores(settings: Settings) -> None:
@@ -120,19 +120,19 @@ def refuse_stores(settings: Settings) -> None:
         )
 
 
-def look_at(root: Path, labels: Labels, limit_s: float, *, keep_free: float = 0) -> Standing:
+def read_volume(root: Path, labels: Labels, limit_s: float, *, keep_free: float = 0) -> VolumeStanding:
     """Look at one volume, for at most ``limit_s``; ``keep_free`` of its space does not count as free."""
     try:
-        return call_within(limit_s, str(root), lambda: _look(root, labels, keep_free))
+        return call_within(limit_s, str(root), lambda: _read_now(root, labels, keep_free))
     except VolumeFault as fault:
-        return Standing(root, None, "missing", str(fault), None)
+        return VolumeStanding(root, None, "missing", str(fault), None)
     except OSError as error:
-        return Standing(root, None, "missing", str(local_fault(error, f"cannot read {root}")), None)
+        return VolumeStanding(root, None, "missing", str(local_fault(error, f"cannot read {root}")), None)
 
 
-def _look(root: Path, labels: Labels, keep_free: float) -> Standing:
+def _read_now(root: Path, labels: Labels, keep_free: float) -> VolumeStanding:
     if not root.is_dir():
-        return Standing(root, None, "missing", "there is no such directory; is it mounted?", None)
+        return VolumeStanding(root, None, "missing", "there is no such directory; is it mounted?", None)
     labels.check(root)
     usage = os.statvfs(root)
     free_bytes = count_free_bytes(usage)
@@ -144,10 +144,10 @@ def _look(root: Path, labels: Labels, keep_free: float) -> Standing:
         state = "paused"
     elif free_bytes is not None and free_bytes <= reserve_bytes(usage.f_blocks * usage.f_frsize):
         state = "full"
-    return Standing(root, read_label(root), state, None, count_free_bytes(usage, keep_free))
+    return VolumeStanding(root, read_label(root), state, None, count_free_bytes(usage, keep_free))
 
 
-def _describe(standing: Standing, advance: Advance) -> tuple[VolumeRow, list[str]]:
+def _describe(standing: VolumeStanding, advance: Advance) -> tuple[VolumeRow, list[str]]:
     """Describe a volume; also the files that its records name and it has not."""
     batches = files = size_bytes = unread = 0
     lacked: list[str] = []

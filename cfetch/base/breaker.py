@@ -21,7 +21,7 @@ FIRST_PAUSE_S = 0.5  # a proxy that restarts is back in about a second
 LONGEST_PAUSE_S = 30.0  # after a long outage, two probes a minute
 
 
-class Position(Enum):
+class BreakerState(Enum):
     """The state of a breaker."""
 
     CLOSED = "closed"
@@ -32,7 +32,7 @@ class Position(Enum):
 class Breaker(msgspec.Struct, frozen=True, gc=False):
     """A breaker's state; ``until_s`` is the end of the pause, on the clock of the caller's ``now_s``."""
 
-    position: Position = Position.CLOSED
+    position: BreakerState = BreakerState.CLOSED
     failures: int = 0
     opened: int = 0
     until_s: float = 0.0
@@ -45,33 +45,33 @@ class Breaker(msgspec.Struct, frozen=True, gc=False):
         ``longest_s`` bounds the pause.
         """
         match self.position:
-            case Position.CLOSED if self.failures + 1 < threshold:
+            case BreakerState.CLOSED if self.failures + 1 < threshold:
                 return Breaker(failures=self.failures + 1)
-            case Position.OPEN:
+            case BreakerState.OPEN:
                 return self
         pause_s = double_from(FIRST_PAUSE_S, self.opened, longest_s)
-        return Breaker(Position.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
+        return Breaker(BreakerState.OPEN, self.failures + 1, self.opened + 1, now_s + pause_s)
 
     def opens_s(self, now_s: float) -> float:
         """The time when work may start: ``now_s``, the end of the pause, or never while a probe runs."""
         match self.position:
-            case Position.OPEN:
+            case BreakerState.OPEN:
                 return max(now_s, self.until_s)
-            case Position.HALF_OPEN:
+            case BreakerState.HALF_OPEN:
                 return float("inf")
         return now_s
 
     def admit(self) -> "Breaker":
         """Let work through; the first work after a pause is the probe."""
-        if self.position is not Position.OPEN:
+        if self.position is not BreakerState.OPEN:
             return self
-        return msgspec.structs.replace(self, position=Position.HALF_OPEN)
+        return msgspec.structs.replace(self, position=BreakerState.HALF_OPEN)
 
     def end_probe(self, now_s: float) -> "Breaker":
         """End the probe without a result: another may follow at once."""
-        if self.position is not Position.HALF_OPEN:
+        if self.position is not BreakerState.HALF_OPEN:
             return self
-        return msgspec.structs.replace(self, position=Position.OPEN, until_s=now_s)
+        return msgspec.structs.replace(self, position=BreakerState.OPEN, until_s=now_s)
 
 
 CLOSED = Breaker()

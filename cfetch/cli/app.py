@@ -17,7 +17,7 @@ import typer
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
 from cfetch.base.registry import SHIPPED, find, list_installed, load
 from cfetch.base.version import __version__
-from cfetch.cli.help import Command, Group
+from cfetch.cli.help import Command, HelpGroup
 from cfetch.cli.streams import ReaderGone, guard, settle
 from cfetch.run.collector import collect_seldom
 
@@ -42,7 +42,7 @@ Exit codes:
 
 app = typer.Typer(
     name="cfetch",
-    cls=Group,
+    cls=HelpGroup,
     help="Download a very large set of files whole, verified and without stragglers.",
     epilog=f"{_EXAMPLES}\n{EXIT_CODES}",
     no_args_is_help=True,
@@ -91,7 +91,7 @@ def add_verbs(word: str | None = None) -> None:
 
 def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a group of them
     if isinstance(verb, typer.Typer):
-        app.add_typer(verb, name=name, cls=Group)
+        app.add_typer(verb, name=name, cls=HelpGroup)
         for command in verb.registered_commands:
             command.cls = Command
     else:

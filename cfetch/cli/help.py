@@ -86,5 +86,5 @@ class Command(_Helps, TyperCommand):
         return ["[OPTIONS]", *(argument.make_metavar(ctx) for argument in arguments)]
 
 
-class Group(_Helps, TyperGroup):
+class HelpGroup(_Helps, TyperGroup):
     """A group of verbs, such as ``cfetch plan``, or all of them."""

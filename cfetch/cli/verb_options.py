@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cfetch.base.config.kinds import Kind, count_or_share
+from cfetch.base.config.kinds import OptionKind, count_or_share
 from cfetch.base.config.layers import resolve
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
@@ -176,7 +176,7 @@ def with_sync(command: Callable[..., None]) -> Callable[..., None]:
     return _with_resolved(command, _NOT_FOR_SYNC)
 
 
-def parse_option(name: str, text: str, kind: Kind) -> float:
+def parse_option(name: str, text: str, kind: OptionKind) -> float:
     """Parse the number, such as a duration, of an option that is not in the settings. Raises ConfigError."""
     try:
         number: float = kind.parse(text)

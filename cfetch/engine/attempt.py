@@ -16,7 +16,7 @@ from cfetch.base.records import AttemptRecord, Outcome, round_s
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.wire.transport import Connecting, Response
-from cfetch.wire.verdict import Action, Verdict
+from cfetch.wire.verdict import ReplyAction, Verdict
 
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
@@ -117,7 +117,7 @@ class Reply(msgspec.Struct):
     @property
     def is_accepted(self) -> bool:
         """Whether its body is what was asked for."""
-        return self.verdict is not None and self.verdict.action is Action.ACCEPT
+        return self.verdict is not None and self.verdict.action is ReplyAction.ACCEPT
 
     def unread(self) -> bytes:
         """Take the bytes of an accepted body that have come and were not read; a second call gives none."""

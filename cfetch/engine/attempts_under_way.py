@@ -14,14 +14,14 @@ from cfetch.base.records import AttemptRecord, Outcome
 from cfetch.engine.attempt import Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.transfer import Transfer
-from cfetch.straggler.ways_to_ask import Cure
+from cfetch.straggler.ways_to_ask import WayToAsk
 
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges
     from cfetch.straggler.policy import Policy
 
 
-class Flight(NamedTuple):
+class AttemptUnderWay(NamedTuple):
     """An attempt under way, and the transfer to which it belongs."""
 
     attempt: Attempt
@@ -48,7 +48,7 @@ class StatedSizes(dict[int, int]):
         return self
 
 
-class Flights:
+class AttemptsUnderWay:
     """Attempts under way, by key in the order of their starts, and the held ranges of entries they share.
 
     ``jitter`` returns uniform numbers in [0, 1).
@@ -76,8 +76,8 @@ class Flights:
     def __contains__(self, key: int) -> bool:
         return key in self._attempts
 
-    def __iter__(self) -> Iterator[Flight]:
-        return map(Flight, self._attempts.values(), self._transfers.values())
+    def __iter__(self) -> Iterator[AttemptUnderWay]:
+        return map(AttemptUnderWay, self._attempts.values(), self._transfers.values())
 
     def attempts(self) -> list[Attempt]:
         """All attempts under way at this moment."""
@@ -87,15 +87,15 @@ class Flights:
         """The attempt with this key, which has to be under way."""
         return self._attempts[key]
 
-    def get(self, key: int) -> Flight | None:
+    def get(self, key: int) -> AttemptUnderWay | None:
         """The attempt with this key and its transfer, if it is under way."""
-        return Flight(self._attempts[key], self._transfers[key]) if key in self._attempts else None
+        return AttemptUnderWay(self._attempts[key], self._transfers[key]) if key in self._attempts else None
 
     def of_volume(self, index: int) -> Iterator[Attempt]:
         """The attempts that write to volume ``index``."""
         return (attempt for attempt in self._attempts.values() if attempt.assignment.volume_index == index)
 
-    def start(self, attempt: Attempt, transfer: Transfer) -> Cure:
+    def start(self, attempt: Attempt, transfer: Transfer) -> WayToAsk:
         """Begin an attempt. No other has its key until it has ended. Returns how it should ask its host."""
         assignment, entry = attempt.assignment, attempt.assignment.entry
         self._attempts[attempt.key], self._transfers[attempt.key] = attempt, transfer
@@ -218,7 +218,7 @@ class Flights:
             if not attempt.received and attempt.start_s < since_s
         )
 
-    def share(self, entry_id: int, ranges: "HeldRanges") -> None:
+    def note_ranges(self, entry_id: int, ranges: "HeldRanges") -> None:
         """Note that several attempts bring the entry from now on; ``ranges`` says which bytes are held."""
         self._shared[entry_id] = ranges
 

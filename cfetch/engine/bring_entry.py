@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cfetch.straggler.policy import Policy
 
 
-class Courier:
+class EntryBringer:
     """Brings entries to their end, or lets them wait in the schedule or in their batch."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Courier:
         to be asked whether the file has changed, this returns False and the fetch asks.
         """
         entry, part = transfer.entry, transfer.part
-        standing = await self._commitment.look_for(transfer)
+        standing = await self._commitment.find_standing(transfer)
         if standing is not None and standing.unless:
             transfer.access.standing = standing
             return False

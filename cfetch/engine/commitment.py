@@ -5,7 +5,7 @@ publishes each part by itself on one volume. ``Batched`` places whole batches on
 batch at once, and begins it anew on another volume when its own fails. The pool asks both the same questions
 and does not know which of them it has.
 
-An entry's life here: ``hand_out``, ``has_nothing_of``, ``look_for``; then ``skip``, ``publish``,
+An entry's life here: ``hand_out``, ``has_nothing_of``, ``find_standing``; then ``skip``, ``publish``,
 ``put_back``, ``fail``, ``fail_locally`` or ``interrupt``; last ``leave``. The commitment ends each entry in
 the ledger exactly once.
 """
@@ -71,9 +71,9 @@ class Commitment(Protocol):
         """Note that the worker has let go of the entry: others may start."""
 
     def has_nothing_of(self, transfer: Transfer) -> bool:
-        """Whether nothing of the entry was there before this run; does not wait. False: ask ``look_for``."""
+        """Whether nothing of the entry was there before this run; does not wait. False: ask ``find_standing``."""
 
-    async def look_for(self, transfer: Transfer) -> Standing | None:
+    async def find_standing(self, transfer: Transfer) -> Standing | None:
         """The file under the entry's name, if a record or a check vouches for it.
 
         If it is None, the part adopts what a dead run has left of the file. Raises Blocked, LocalFault.

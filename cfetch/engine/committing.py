@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cfetch.base.config.engine import PlacementOptions
-from cfetch.engine.attempts_under_way import Flights
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import MOST_PUT_BACK, Schedule
 from cfetch.engine.single import Single
 from cfetch.engine.stop_switch import StopSwitch
@@ -24,11 +24,11 @@ def make_commitment(
     entries: "Entries",
     placing: PlacementOptions,
     volumes: "Sequence[Volume]",
-    ledger: Ledger,
+    ledger: EntryRecords,
     switch: StopSwitch,
     idle: IdleWorkers,
-    flights: Flights,
-    outside: Surroundings,
+    flights: AttemptsUnderWay,
+    outside: PoolInputs,
     *,
     backwards: bool,
     bears: "Bears",

@@ -81,7 +81,7 @@ class ConnectionLimit:
         self._score, self._low = 0.0, inf
         self._forget_pending()
 
-    def look(self, now_s: float, *, is_leased: bool = False) -> None:
+    def raise_if_due(self, now_s: float, *, is_leased: bool = False) -> None:
         """Try more when it is time: one, then two, four more while none is refused.
 
         ``is_leased``: the host's places for all processes are counted elsewhere, and the lease is the limit.

@@ -125,7 +125,7 @@ class Dispatch:
                 return None
             transfer = new
         self._in_hand += 1
-        self._fetcher.place(transfer, now_s)
+        self._fetcher.take_slot(transfer, now_s)
         return transfer
 
     @property

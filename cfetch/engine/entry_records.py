@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from cfetch.base.errors import CfetchError
 from cfetch.base.events import EntriesFinished, EntryFinished
 from cfetch.base.records import CANCELLED, FileRecord, RecordList, Status
-from cfetch.engine.attempts_under_way import Flights
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.show.digest import make_skipped_digest
@@ -63,10 +63,10 @@ def _fill(blank: FileRecord, entry: Entry, host: str, verified: str) -> FileReco
     )
 
 
-class Ledger:
+class EntryRecords:
     """Records the end of each entry, once; the listeners count the records."""
 
-    def __init__(self, policy: "Policy", flights: Flights, outside: Surroundings) -> None:
+    def __init__(self, policy: "Policy", flights: AttemptsUnderWay, outside: PoolInputs) -> None:
         self._policy = policy
         self._flights = flights
         self._clock = outside.clock

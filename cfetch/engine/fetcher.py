@@ -14,15 +14,15 @@ from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, S
 from cfetch.base.events import HostPaused, RetryScheduled, StragglerCancelled
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.fetching import Fetching
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.links import Links
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
-from cfetch.straggler.ways_to_ask import NO_CURE, Cure
+from cfetch.straggler.ways_to_ask import NO_CURE, WayToAsk
 from cfetch.wire.judge import is_page_name
 from cfetch.wire.retry import RetryBudget, Spent, next_step
 from cfetch.wire.transport import Transport
@@ -45,11 +45,11 @@ class Fetcher:
         settings: Settings,
         hosts: Hosts,
         policy: "Policy",
-        flights: Flights,
+        flights: AttemptsUnderWay,
         segments: Segments,
         links: Links,
         transport: Transport,
-        outside: Surroundings,
+        outside: PoolInputs,
         limiter: "Limiter | None",
     ) -> None:
         self._settings = settings
@@ -94,7 +94,7 @@ class Fetcher:
         """
         if transfer.sources.place_bytes is None:
             now_s = self._clock.now()
-            if not self.place(transfer, now_s):
+            if not self.take_slot(transfer, now_s):
                 given_up = self.given_up(transfer, now_s)
                 if given_up is not None:
                     raise given_up
@@ -118,7 +118,7 @@ class Fetcher:
                         return None
                     delay_s = 0.0
                 now_s = self._clock.now()
-                if delay_s > 0 or not self.place(transfer, now_s):
+                if delay_s > 0 or not self.take_slot(transfer, now_s):
                     return now_s + delay_s
         finally:
             if transfer.has_helpers or self._flights.is_shared(transfer.entry.id):
@@ -164,7 +164,7 @@ class Fetcher:
             failed, is_refusal = error is not None and not is_excused, isinstance(error, RangeRefused)
             self._segments.end_helper(helper, fault, failed=failed, is_refusal=is_refusal)
 
-    def place(self, transfer: Transfer, now_s: float) -> bool:
+    def take_slot(self, transfer: Transfer, now_s: float) -> bool:
         """Take a place at the best of the transfer's sources that bears one more. Returns False if none does.
 
         The transfer gives back the place that it had before, in either case.
@@ -291,7 +291,7 @@ class Fetcher:
             self._flights.end_unjudged(attempt, str(fault), self._clock.now())
             raise
 
-    def _start(self, transfer: Transfer, sink: "Sink", helper: Helper | None) -> tuple[Attempt, Cure]:
+    def _start(self, transfer: Transfer, sink: "Sink", helper: Helper | None) -> tuple[Attempt, WayToAsk]:
         entry, now_s, segment, tries = transfer.entry, self._clock.now(), sink.segment, transfer.tries
         position = sink.position if segment is None else segment.position
         size_bytes = entry.size_bytes if segment is None else sink.total_bytes

@@ -14,15 +14,15 @@ from cfetch.base.secret import SecretUrl
 from cfetch.engine.attempt import MIN_TAIL_BYTES, Attempt, Unchanged
 from cfetch.manifest.digests import Bytes
 from cfetch.storage.volume_values import Standing
-from cfetch.straggler.ways_to_ask import NO_CURE, Cure
+from cfetch.straggler.ways_to_ask import NO_CURE, WayToAsk
 from cfetch.wire.headers import may_state_hash, read_media_type, states_limits
 from cfetch.wire.judge import PAGE_TYPES, is_vouched_for, judge
 from cfetch.wire.transport import Connecting, LostCount, Response, Transport
-from cfetch.wire.verdict import Action, Asked, Verdict
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict
 
 if TYPE_CHECKING:
     from cfetch.engine.doubts import Doubts
-    from cfetch.engine.transfer import Sources
+    from cfetch.engine.transfer import EntrySources
     from cfetch.storage.volume import Sink
     from cfetch.wire.rate import Limiter
 
@@ -75,9 +75,9 @@ class Fetching:
         url: SecretUrl,
         secrets: Mapping[str, str],
         fresh: bool,
-        cure: Cure = NO_CURE,
+        cure: WayToAsk = NO_CURE,
         standing: Standing | None = None,
-        sources: "Sources | None" = None,
+        sources: "EntrySources | None" = None,
     ) -> None:
         """Bring ``part`` to its end.
 
@@ -169,7 +169,7 @@ class Fetching:
         url: SecretUrl,
         asked: Asked,
         secrets: Mapping[str, str],
-        cure: Cure,
+        cure: WayToAsk,
         connecting: Connecting,
     ) -> Response:
         """Ask again over a fresh connection if this one is worn out; retire it if this reply does that."""
@@ -292,7 +292,7 @@ class Fetching:
         if response.status == 200 and asked.end_byte is not None and _is_alone(attempt, part):
             asked = msgspec.structs.replace(asked, end_byte=None)  # no other attempt brings the rest
         verdict = attempt.reply.verdict = judge(response.status, response.headers, asked)
-        if verdict.action is Action.UNCHANGED:
+        if verdict.action is ReplyAction.UNCHANGED:
             raise Unchanged
         return verdict
 
@@ -304,7 +304,7 @@ class Fetching:
         Returns where in the file its body begins, and where it ends, if that is known; None: it is refused.
         """
         verdict, is_alone = self._judge(attempt, response, part, asked), _is_alone(attempt, part)
-        if verdict.action is not Action.ACCEPT:
+        if verdict.action is not ReplyAction.ACCEPT:
             return None
         if not verdict.framed and attempt.size_bytes is None and not asked.has_hash:
             from cfetch.engine.unframed_bodies import (
@@ -367,7 +367,7 @@ def _is_alone(attempt: Attempt, part: "Sink") -> bool:
 
 
 def _keep_to_origin(
-    attempt: Attempt, part: "Sink", response: Response, asked: Asked, sources: "Sources"
+    attempt: Attempt, part: "Sink", response: Response, asked: Asked, sources: "EntrySources"
 ) -> None:
     """Raise RangeRefused if a redirect leads to another origin than that of the bytes to be joined."""
     if not asked.joins:

@@ -7,7 +7,7 @@ But then each of these entries would cost as much as an entry that is downloaded
 from typing import TYPE_CHECKING
 
 from cfetch.base.clock import RunClock
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
@@ -24,7 +24,7 @@ async def end_standing(
     entries: "Entries",
     volume: "Volume",
     schedule: Schedule[Transfer],
-    ledger: Ledger,
+    ledger: EntryRecords,
     switch: StopSwitch,
     clock: RunClock,
 ) -> None:

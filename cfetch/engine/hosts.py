@@ -18,10 +18,10 @@ from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from cfetch.base.breaker import CLOSED, Position
+from cfetch.base.breaker import CLOSED, BreakerState
 from cfetch.base.errors import NotReady, RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import ConnectionLimit
-from cfetch.straggler.width import Change, Reading, Width
+from cfetch.straggler.width import HostReading, Width, WidthChange
 from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class _Host:
         self.speed_bps = 0.0
 
     @property
-    def places(self) -> int:
+    def slots(self) -> int:
         by_width = inf if self.width is None else self.width.places
         return int(min(self.window, self.limit.places, by_width))
 
@@ -158,7 +158,9 @@ class Hosts:
         self._kept_until_s: dict[str, float] = {}
         self.opens_early = False  # a place became free before the time that ``opens_s`` stated
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
-        self.changes: list[tuple[str, Change]] = []  # of widths; the caller that emits them clears the list
+        self.changes: list[
+            tuple[str, WidthChange]
+        ] = []  # of widths; the caller that emits them clears the list
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self.limits = limits
         self._hosts: dict[str, _Host] = {}
@@ -186,7 +188,7 @@ class Hosts:
         """
         host = self._hosts.get(name)
         host = host or self._new_host(name)
-        running, window = host.running, host.places
+        running, window = host.running, host.slots
         refused = name in self._refused
         self._refused.discard(name)
         return running, max(running, min(window, running + max(waiting, refused)))
@@ -205,7 +207,7 @@ class Hosts:
             return float("inf")
         if host is None:
             return now_s
-        places = host.places
+        places = host.slots
         if host.running >= places:
             return float("inf")
         if self._keeps_one and not helps and host.may_keep_one(places):
@@ -236,7 +238,7 @@ class Hosts:
         if host.held_until_s > now_s or (host.breaker is not CLOSED and host.breaker.opens_s(now_s) > now_s):
             return host.running, 0
         lease = self._leases.find(name)
-        return host.running, host.places if lease is None else min(host.places, lease)
+        return host.running, host.slots if lease is None else min(host.slots, lease)
 
     def finish_s(self, name: str, size_bytes: int) -> float:
         """When ``name`` would have sent so many more bytes, after those under way; infinity if unknown.
@@ -259,7 +261,7 @@ class Hosts:
                 f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
                 f"longer than the retry budget of {budget_s:g} s"
             )
-        if host.breaker.position is not Position.OPEN or host.breaker.opens_s(now_s) <= now_s:
+        if host.breaker.position is not BreakerState.OPEN or host.breaker.opens_s(now_s) <= now_s:
             return None  # wait for the result of the probe
         if name not in self.trusted and not host.answered and host.breaker.opened > self.limits.max_attempts:
             return f"{name} has not given one good answer in {host.breaker.failures} tries"
@@ -297,7 +299,7 @@ class Hosts:
         is_idle = not host.running and host.is_plain(self._most)
         if is_idle and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
-        if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.places):
+        if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.slots):
             self.opens_early = True
             if host.brought_bytes:  # else the last free place is still kept, until the same time
                 del self._kept_until_s[name]
@@ -355,7 +357,7 @@ class Hosts:
         if error is None:
             if host.limit.is_in_use:
                 host.limit.note_file(now_s, started_s)
-                host.limit.look(now_s, is_leased=name in self._leases.by_host)
+                host.limit.raise_if_due(now_s, is_leased=name in self._leases.by_host)
                 self._note_limit(name, host)
             host.refusals.note_end()
             if host.width is not None:
@@ -376,7 +378,7 @@ class Hosts:
         if now_s + pause_s <= host.held_until_s + SAME_PAUSE_S:
             return False
         if cuts and host.held_until_s <= now_s:  # otherwise its limit has just been cut
-            host.window = max(1.0, min(host.window, float(host.places)) / 2)
+            host.window = max(1.0, min(host.window, float(host.slots)) / 2)
             host.throttling.cut_s = now_s
         host.held_until_s = now_s + pause_s + spread_s
         return True
@@ -401,7 +403,7 @@ class Hosts:
         host = self._hosts.get(name)
         return host is not None and host.is_capped
 
-    def look(
+    def adjust_widths(
         self,
         now_s: float,
         cpu_s: float,
@@ -411,7 +413,7 @@ class Hosts:
         silent: Mapping[str, int] = NONE,
         left_bytes: int = 0,
     ) -> bool:
-        """Call ``Width.look`` for all hosts. Returns whether one of them may have more places than before.
+        """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more places than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
         ``silent``: by host, how many of these have long waited for a first byte. ``left_bytes``: in the run.
@@ -422,19 +424,19 @@ class Hosts:
         for name, host in self._hosts.items():
             if host.width is None or not host.running:
                 continue
-            had = host.places
-            host.limit.look(now_s, is_leased=name in self._leases.by_host)
+            had = host.slots
+            host.limit.raise_if_due(now_s, is_leased=name in self._leases.by_host)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
-            reading = Reading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
-            change = host.width.look(reading, calm=is_calm)
+            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
+            change = host.width.adjust(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
                 if change.places > self.served.get(name, inf):
                     del self.served[name]
             host.is_capped = host.is_capped or host.width.places < before
-            rose = rose or host.places > had
+            rose = rose or host.slots > had
         return rose
 
     def _new_host(self, name: str) -> _Host:
@@ -451,7 +453,7 @@ class Hosts:
             if places != before:
                 is_refused = places < before
                 self.changes.append(
-                    (name, Change(before, places, RESETS if is_refused else BEARS, is_refused))
+                    (name, WidthChange(before, places, RESETS if is_refused else BEARS, is_refused))
                 )
 
     def _close_breaker(self, name: str, host: _Host) -> None:
@@ -461,9 +463,9 @@ class Hosts:
 
     def _note_failure(self, name: str, host: _Host, now_s: float, being_served: int) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
-        was_open = host.breaker.position is Position.OPEN
+        was_open = host.breaker.position is BreakerState.OPEN
         host.breaker = host.breaker.fail(now_s, longest_s=LONGEST_PAUSE_S)
-        if was_open or host.breaker.position is not Position.OPEN:
+        if was_open or host.breaker.position is not BreakerState.OPEN:
             return None
         if being_served:  # it serves no more than these: it takes no further connections of one client
             host.limit.set(being_served, now_s)
@@ -494,7 +496,7 @@ class Hosts:
             host.throttling.cut_s = now_s
             host.throttling.rounds += 1
             host.throttling.too_long += (error.retry_after_s or 0.0) > self.limits.retry_budget_s
-            host.window = max(1.0, min(host.window, float(host.places)) / 2)
+            host.window = max(1.0, min(host.window, float(host.slots)) / 2)
         elif error.retry_after_s is None:
             return None
         asked_s = error.retry_after_s

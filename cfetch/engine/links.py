@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import SourceError
 from cfetch.base.events import Listener, UrlRefreshed
-from cfetch.engine.transfer import Access, Transfer
+from cfetch.engine.transfer import RequestAccess, Transfer
 from cfetch.manifest.fields import Headers
 from cfetch.wire.fresh_link import Link, UrlRefresher
 
@@ -107,7 +107,7 @@ class Links:
     def _find_birth_s(self, link: Link) -> float:
         return self._began_s if link.made_s is None else link.made_s
 
-    def _is_due(self, access: Access) -> bool:
+    def _is_due(self, access: RequestAccess) -> bool:
         link, now_s = access.link, self._clock.wall()
         age_s = now_s - self._find_birth_s(link)
         if link.expires_at is None:

@@ -19,9 +19,9 @@ from cfetch.base.events import (
     StragglerCheck,
 )
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import FAIR_BYTES
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.show.counts import add_totals
 from cfetch.straggler.check import Check
 from cfetch.straggler.slowdown import Begin, End, Slowdown
@@ -44,10 +44,10 @@ class Monitor:
     def __init__(
         self,
         policy: "Policy",
-        flights: Flights,
+        flights: AttemptsUnderWay,
         commitment: "Commitment",
         settings: Settings,
-        outside: Surroundings,
+        outside: PoolInputs,
         *,
         on_life: Callable[[str], None],
         on_check: Callable[[], None],
@@ -97,7 +97,7 @@ class Monitor:
             if response is not None:
                 response.retire()
         if self._commitment.judges_volumes:
-            self._look_at_volumes(attempts, now_s)
+            self._report_slow_volumes(attempts, now_s)
         if check.gap_s or self._came_late(now_s):  # this process stood still, not the servers
             self._forgive(attempts, now_s)
         elif check.stragglers:
@@ -108,7 +108,7 @@ class Monitor:
             if find_stalled([attempt], now_s, stall_timeout_s=timeout_s, reply_timeout_s=patience_s):
                 attempt.break_off(BreakOff.STALLED)
         if self._rate_floor is not None:
-            self._rate_floor.look(now_s)
+            self._rate_floor.break_off_slow(now_s)
         self._report_slowdown(check, now_s)
         if check.fell_back:
             threshold = self._settings.max_stragglers
@@ -119,13 +119,13 @@ class Monitor:
     def _report_slowdown(self, check: Check, now_s: float) -> None:
         cancelled = any(not flagged.is_probe for flagged in check.stragglers)
         is_clear = check.is_general and not cancelled
-        news = self._slowdown.look(now_s, check.held_back, is_clear=is_clear)
+        news = self._slowdown.note_check(now_s, check.held_back, is_clear=is_clear)
         if isinstance(news, Begin):
             self._emit(SlowdownSeen(t_s=now_s, active=check.active, reason=news.reason))
         elif isinstance(news, End):
             self._emit(SlowdownOver(t_s=now_s, lasted_s=round(news.lasted_s, 3)))
 
-    def _look_at_volumes(self, attempts: Sequence[Attempt], now_s: float) -> None:
+    def _report_slow_volumes(self, attempts: Sequence[Attempt], now_s: float) -> None:
         """Report the volume of each file that takes far longer than expected, for whatever reason."""
         for attempt in attempts:
             limit_s = self._policy.expected_s(attempt.key)
@@ -252,7 +252,9 @@ class Monitor:
         return rate_bps
 
 
-def _make_rate_floor(settings: Settings, flights: Flights, outside: Surroundings) -> "RateFloor | None":
+def _make_rate_floor(
+    settings: Settings, flights: AttemptsUnderWay, outside: PoolInputs
+) -> "RateFloor | None":
     if settings.min_rate is None:
         return None
     from cfetch.engine.rate_floor import RateFloor  # only --min-rate asks for it

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.engine.attempts_under_way import Flights
-from cfetch.engine.bring_entry import Courier
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
+from cfetch.engine.bring_entry import EntryBringer
 from cfetch.engine.committing import make_commitment
 from cfetch.engine.dispatch import Dispatch
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.links import Links
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.policies import guard_policy, make_policy
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.widths import look_at_widths, make_hosts
+from cfetch.engine.widths import adjust_widths, make_hosts
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.retry import Limits
@@ -46,13 +46,13 @@ PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so tha
 
 class _Parts(NamedTuple):
     hosts: Hosts
-    flights: Flights
+    flights: AttemptsUnderWay
     switch: StopSwitch
     commitment: "Commitment"
     segments: Segments
     fetcher: Fetcher
     dispatch: Dispatch
-    courier: Courier
+    courier: EntryBringer
     monitor: Monitor
 
 
@@ -69,7 +69,7 @@ class Pool:
         settings: Settings,
         volumes: "Sequence[Volume]",
         transport: Transport,
-        outside: Surroundings,
+        outside: PoolInputs,
         *,
         refresher: UrlRefresher | None = None,
         knowledge: Knowledge = NOTHING,
@@ -106,9 +106,9 @@ class Pool:
         limits = Limits(settings.max_attempts, settings.retry_budget)
         hosts = make_hosts(settings.widths, limits, self._known, splits=settings.most_segments > 1)
         idle = IdleWorkers()
-        flights = Flights(policy, hosts, emit, jitter=outside.jitter)
+        flights = AttemptsUnderWay(policy, hosts, emit, jitter=outside.jitter)
         switch = StopSwitch(clock, emit, self._break_off)
-        ledger = Ledger(policy, flights, outside)
+        ledger = EntryRecords(policy, flights, outside)
         commitment = self._commit_by(
             entries,
             settings.placing,
@@ -134,7 +134,7 @@ class Pool:
         )
         has_mirrors = entries.names_mirrors
         dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock, has_mirrors=has_mirrors)
-        courier = Courier(commitment, fetcher, policy, outside.counts, clock)
+        courier = EntryBringer(commitment, fetcher, policy, outside.counts, clock)
         monitor = Monitor(
             policy,
             flights,
@@ -142,7 +142,7 @@ class Pool:
             settings,
             outside,
             on_life=self._note_life,
-            on_check=self._share_out,
+            on_check=self._adjust_and_help,
         )
         return _Parts(hosts, flights, switch, commitment, segments, fetcher, dispatch, courier, monitor)
 
@@ -250,14 +250,14 @@ class Pool:
 
                 await let_pass()
 
-    def _share_out(self) -> None:
+    def _adjust_and_help(self) -> None:
         """Adjust the widths of hosts, and let idle workers help attempts that have much left."""
         clock, emit = self._outside.clock, self._outside.emit
         is_calm = clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
         here_bytes = self._outside.counts.ended.in_place_bytes + flights.bytes_active()
         left_bytes = max(0, self._total_bytes - here_bytes)
-        if look_at_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
+        if adjust_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
         segments.end_trials()

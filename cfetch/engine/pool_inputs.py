@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cfetch.engine.placement.chooser import Earlier
 
 
-class Surroundings(NamedTuple):
+class PoolInputs(NamedTuple):
     """The plan's instant, the clock, the source of random numbers, the listeners.
 
     ``jitter`` returns uniform numbers in [0, 1). ``counts`` is one of the listeners of ``emit``: the engine

@@ -4,14 +4,14 @@ from math import inf
 
 from cfetch.base.events import Listener, MinRateWaived
 from cfetch.engine.attempt import Attempt, BreakOff, Grounds
-from cfetch.engine.attempts_under_way import Flight, Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
 
 
 class RateFloor:
     """The minimum rate of one run."""
 
-    def __init__(self, min_bps: int, max_attempts: int, flights: Flights, emit: Listener) -> None:
+    def __init__(self, min_bps: int, max_attempts: int, flights: AttemptsUnderWay, emit: Listener) -> None:
         self._min_bps = min_bps
         self._rule = MinRate(min_bps)
         self._max_attempts = max_attempts
@@ -19,13 +19,13 @@ class RateFloor:
         self._emit = emit
         self._looked_s = -inf
 
-    def look(self, now_s: float) -> None:
+    def break_off_slow(self, now_s: float) -> None:
         """Break off attempts that are too slow; harmless to call more often than every ``LOOK_S``."""
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
         flights = [flight for flight in self._flights if flight.attempt.reply.response is not None]
-        ruling = self._rule.look([self._measure(flight, now_s) for flight in flights])
+        ruling = self._rule.judge([self._measure(flight, now_s) for flight in flights])
         for slow in ruling.too_slow:
             attempt = self._flights.attempt(slow.key)
             left_bytes = _count_left(attempt)
@@ -49,7 +49,7 @@ class RateFloor:
         """Begin all windows anew, as our own process stood still."""
         self._rule.forgive()
 
-    def _measure(self, flight: Flight, now_s: float) -> Measured:
+    def _measure(self, flight: AttemptUnderWay, now_s: float) -> Measured:
         attempt, transfer = flight
         return Measured(
             key=attempt.key,

@@ -8,7 +8,7 @@ from cfetch.wire.pauses import make_throttled, make_transient
 from cfetch.wire.reasons import explain
 from cfetch.wire.statuses import NO_BODY
 from cfetch.wire.transport import Response
-from cfetch.wire.verdict import Action, Verdict
+from cfetch.wire.verdict import ReplyAction, Verdict
 
 if TYPE_CHECKING:
     from cfetch.storage.volume import Sink
@@ -27,14 +27,14 @@ async def make_error(verdict: Verdict, response: Response, part: "Sink", clock: 
         why = ": the server redirects to nowhere" if status in REDIRECTS else ""
         reason += "; if the file is empty, state its size, 0" if status in NO_BODY else why + PROOF
     match verdict.action:
-        case Action.REFRESH:
+        case ReplyAction.REFRESH:
             return Expired(reason, http_status=status)
-        case Action.THROTTLE:
+        case ReplyAction.THROTTLE:
             return make_throttled(reason, status, response.headers, clock.wall())
-        case Action.RETRY | Action.WAIT:
-            is_made = verdict.action is Action.WAIT
+        case ReplyAction.RETRY | ReplyAction.WAIT:
+            is_made = verdict.action is ReplyAction.WAIT
             return make_transient(reason, status, response.headers, clock.wall(), is_made=is_made)
-        case Action.REFUSE_RANGE:
+        case ReplyAction.REFUSE_RANGE:
             part.restart()
             return RangeRefused(reason, http_status=status)
         case _:

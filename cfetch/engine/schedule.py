@@ -101,7 +101,7 @@ class Schedule(Generic[Waiting]):
                     self._new.pop(queue)
             if waiting is not None and at_s <= now_s:
                 if len(self._ready) > 1:
-                    heapq.heapreplace(self._ready, self._place(queue))
+                    heapq.heapreplace(self._ready, self._rank(queue))
                 while self._crowded_out and not self._is_crowded:
                     self.reopen(self._crowded_out.pop())
                 return waiting
@@ -142,8 +142,8 @@ class Schedule(Generic[Waiting]):
         if not self._in_ready[queue] and (self._new.count_left(queue) or self._back.waits(queue)):
             self._in_ready[queue] = 1
             if len(self._ready) == 1:  # nobody has asked for its place while it was alone
-                self._ready[0] = self._place(self._ready[0][2])
-            heapq.heappush(self._ready, self._place(queue) if self._ready else (0, 0, queue))
+                self._ready[0] = self._rank(self._ready[0][2])
+            heapq.heappush(self._ready, self._rank(queue) if self._ready else (0, 0, queue))
 
     def release(self, queue: int) -> None:
         """Let the queue's entries be handed out from now on."""
@@ -225,7 +225,7 @@ class Schedule(Generic[Waiting]):
         heapq.heappop(self._ready)
         self._in_ready[queue] = 0
 
-    def _place(self, queue: int) -> tuple[int, int, int]:
+    def _rank(self, queue: int) -> tuple[int, int, int]:
         self._turn += 1
         return self._new.rank(queue), self._turn, queue
 

@@ -42,7 +42,7 @@ class Split(NamedTuple):
     fresh_attempts: int
 
 
-class Progress(Protocol):
+class EntryProgress(Protocol):
     """The progress of an attempt."""
 
     @property
@@ -58,7 +58,7 @@ class Progress(Protocol):
         """When the first byte came."""
 
 
-def estimate_sure_bytes(attempt: Progress, now_s: float) -> int:
+def estimate_sure_bytes(attempt: EntryProgress, now_s: float) -> int:
     """The bytes that the attempt brings while a fresh one waits for its first byte, as long as it waited.
 
     Its rate is the mean over all of its time: a first piece that has just come shows no better one.

@@ -13,7 +13,7 @@ from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, Transient
 from cfetch.engine.attempt import Attempt, BreakOff
-from cfetch.engine.attempts_under_way import Flight, Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
@@ -23,7 +23,7 @@ from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
 if TYPE_CHECKING:
     from cfetch.engine.segment_split import Candidate, Split
     from cfetch.storage.held_ranges import HeldRanges, Segment
-    from cfetch.storage.volume import Part, Sink
+    from cfetch.storage.volume import PartPort, Sink
     from cfetch.straggler.policy import Policy
     from cfetch.wire.rate import Limiter
 
@@ -48,7 +48,7 @@ class Helper(NamedTuple):
     segment: "Segment | None"
     host: str
     place_bytes: int
-    second: "Part | None" = None
+    second: "PartPort | None" = None
     is_trial: bool = False
     is_probe: bool = False
 
@@ -85,7 +85,7 @@ class Segments:
         self,
         policy: "Policy",
         hosts: Hosts,
-        flights: Flights,
+        flights: AttemptsUnderWay,
         schedule: Schedule[Transfer],
         clock: RunClock,
         *,
@@ -229,7 +229,7 @@ class Segments:
         """
         ranges = transfer.part.ranges
         assert ranges is not None
-        self._flights.share(transfer.entry.id, ranges)
+        self._flights.note_ranges(transfer.entry.id, ranges)
         while not ranges.is_whole:
             if transfer.helpers.fault is not None:
                 raise transfer.helpers.fault
@@ -270,7 +270,7 @@ class Segments:
                 transfer.helpers.second = NOT_NEEDED
             self._end(self._flights.get(key), BreakOff.DISMISSED, has_lost=has_lost)
 
-    def _end(self, flight: Flight | None, reason: BreakOff, *, has_lost: bool = False) -> None:
+    def _end(self, flight: AttemptUnderWay | None, reason: BreakOff, *, has_lost: bool = False) -> None:
         """End an attempt at once, as its task may end after its entry."""
         if flight is not None:
             attempt, now_s = flight.attempt, self._clock.now()
@@ -284,7 +284,7 @@ class Segments:
         running, borne = self._hosts.bears(host)
         return max(0, borne - running - self._schedule.put_back)
 
-    def _candidate_of(self, flight: Flight, now_s: float) -> "Candidate | None":
+    def _candidate_of(self, flight: AttemptUnderWay, now_s: float) -> "Candidate | None":
         """The attempt as a candidate for help; None if it cannot be helped just now."""
         attempt, transfer = flight
         part, size_bytes = transfer.part, attempt.size_bytes
@@ -329,7 +329,7 @@ class Segments:
             sure_bytes=estimate_sure_bytes(attempt, now_s),
         )
 
-    def _segment_of(self, flight: Flight) -> "Segment | None":
+    def _segment_of(self, flight: AttemptUnderWay) -> "Segment | None":
         helper = self._helpers.get(flight.attempt.key)
         return flight.transfer.part.segment if helper is None else helper.segment
 
@@ -341,7 +341,7 @@ class Segments:
         if free < 1 or not self._may_help(transfer, self._clock.now()):
             return  # others took the places before it, or it is a probe's turn, which has just begun
         assert attempt.size_bytes is not None
-        ranges = transfer.part.ranges or self._share(transfer, attempt.size_bytes)
+        ranges = transfer.part.ranges or self._split(transfer, attempt.size_bytes)
         segment = self._segment_of(flight)
         assert segment is not None
         start, end = ranges.find_untended(segment)
@@ -353,12 +353,12 @@ class Segments:
         for cut in range(start, end, piece):
             yield self._send_helper(transfer, ranges.join(cut, min(cut + piece, end)))
 
-    def _share(self, transfer: Transfer, size_bytes: int) -> "HeldRanges":
+    def _split(self, transfer: Transfer, size_bytes: int) -> "HeldRanges":
         ranges = transfer.part.split_into_ranges(size_bytes)
         ranges.on_over = self._end_overtaken
         ranges.on_cut = self._shorten
         ranges.begun_bytes = BEGUN_BYTES
-        self._flights.share(transfer.entry.id, ranges)
+        self._flights.note_ranges(transfer.entry.id, ranges)
         return ranges
 
     def _end_overtaken(self, segment: "Segment") -> None:
@@ -372,14 +372,14 @@ class Segments:
             attempt.to_byte = segment.end
             self._policy.note_size(attempt.key, segment.end - attempt.from_byte)
 
-    def _flight_of(self, segment: "Segment") -> Flight | None:
+    def _flight_of(self, segment: "Segment") -> AttemptUnderWay | None:
         return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
 
     def _send_helper(
         self,
         transfer: Transfer,
         segment: "Segment | None",
-        second: "Part | None" = None,
+        second: "PartPort | None" = None,
         *,
         is_trial: bool = False,
     ) -> Helper:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import CfetchError, LocalFault, Unstorable
 from cfetch.base.events import VolumeView
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.files_in_place import end_standing
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import Schedule
@@ -30,7 +30,7 @@ class Single:
         entries: "Entries",
         volume: "Volume",
         schedule: Schedule[Transfer],
-        ledger: Ledger,
+        ledger: EntryRecords,
         switch: StopSwitch,
         clock: RunClock,
     ) -> None:
@@ -102,7 +102,7 @@ class Single:
         """Call ``Volume.has_nothing_of``."""
         return self._volume.has_nothing_of(transfer.entry)
 
-    async def look_for(self, transfer: Transfer) -> Standing | None:
+    async def find_standing(self, transfer: Transfer) -> Standing | None:
         """The verified file under the entry's name; without one, the part adopts a dead run's leftover."""
         standing = await self._volume.verify_existing(transfer.entry)
         if standing is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 FIRST_GUESS = 16  # so many files of unknown size are begun at first, and fewer if they turn out larger
 
 
-class Window:
+class StreamWindow:
     """The admitted entries, by index. ``held_bytes``: the sum of what they count with, never above the limit.
 
     Only one entry alone may be larger, as it could never be brought otherwise; and entries of unknown size

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import CfetchError
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
 from cfetch.engine.single import Single
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.stream_window import Window
+from cfetch.engine.stream_window import StreamWindow
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.storage.memory_volume import MemoryVolume
@@ -28,8 +28,8 @@ class Streaming(Single):
         self,
         entries: "Entries",
         volume: MemoryVolume,
-        window: Window,
-        ledger: Ledger,
+        window: StreamWindow,
+        ledger: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
         clock: RunClock,

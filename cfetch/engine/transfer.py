@@ -22,13 +22,13 @@ from cfetch.storage.volume_values import Standing
 from cfetch.wire.fresh_link import Link
 
 if TYPE_CHECKING:
-    from cfetch.storage.volume import Part
+    from cfetch.storage.volume import PartPort
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
 LEFT = 1 << 30  # failures of a source that is never asked again
 
 
-class Sources:
+class EntrySources:
     """The sources of one entry: source 0 is its own URL, the others are its mirrors.
 
     ``number`` is the present source, at ``host``. ``place_bytes``: for how many bytes the entry has a place
@@ -150,7 +150,7 @@ class Sources:
             self._failures[self.number] += 1
 
 
-class Access:
+class RequestAccess:
     """How the present source is asked: the URL, the headers, and whether over a new connection.
 
     ``link`` is the entry's own: from the manifest or refreshed, perhaps with headers of its own.
@@ -291,7 +291,7 @@ class Transfer:
     def __init__(
         self,
         entry: Entry,
-        part: "Part",
+        part: "PartPort",
         *,
         index: int = 0,
         queue: int,
@@ -309,8 +309,8 @@ class Transfer:
         self.adopted_bytes: int | None = None
         self.verified = "none"
         self.attempts: list[AttemptRecord] = []
-        self.sources = Sources(host, entry.mirrors)
-        self.access = Access(entry)
+        self.sources = EntrySources(host, entry.mirrors)
+        self.access = RequestAccess(entry)
         self.tries = Tries(now_s)
         self.waits = Waits(now_s, now_s, now_s)
         self._helpers: Helpers | None = None
@@ -362,7 +362,7 @@ class Transfer:
         self.tries.progress_s += max(0.0, now_s - self.waits.due_s)
 
     def best_source(self, hosts: Hosts, now_s: float, max_attempts: int) -> int | None:
-        """Call ``Sources.best``."""
+        """Call ``EntrySources.best``."""
         if not self.entry.mirrors:
             return 0 if hosts.opens_s(self.sources.host, now_s) <= now_s else None
         stays = self.part.position > 0 and self.entry.digest is None

@@ -3,7 +3,7 @@
 from cfetch.base.clock import RunClock
 from cfetch.base.config.engine import Widths
 from cfetch.base.events import BreakerClosed, Listener, WidthChanged
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import Hosts
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width
@@ -36,8 +36,14 @@ def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool
     )
 
 
-def look_at_widths(
-    hosts: Hosts, flights: Flights, emit: Listener, clock: RunClock, *, is_calm: bool, left_bytes: int
+def adjust_widths(
+    hosts: Hosts,
+    flights: AttemptsUnderWay,
+    emit: Listener,
+    clock: RunClock,
+    *,
+    is_calm: bool,
+    left_bytes: int,
 ) -> bool:
     """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
@@ -48,7 +54,7 @@ def look_at_widths(
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
     hosts.closed_breakers.clear()
-    rose = hosts.has_widths and hosts.look(
+    rose = hosts.has_widths and hosts.adjust_widths(
         now_s,
         clock.cpu_s(),
         flights.received_by_host(),

@@ -26,7 +26,7 @@ def name_batch(path: str) -> str:
     return f"{digits}…{path[_DIGEST_CHARS + 1 - MAX_BATCH_CHARS :]}"
 
 
-def place_pieces(pieces: Sequence[Entry]) -> list[Piece] | Collision:
+def find_positions(pieces: Sequence[Entry]) -> list[Piece] | Collision:
     """The places of the pieces of one file, in the order of ``pieces``; or the pieces that do not fit."""
     starts, end = [], 0
     for entry in pieces:

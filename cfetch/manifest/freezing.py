@@ -21,7 +21,7 @@ from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
-from cfetch.manifest.plan import FILE_NAME, About, Plan
+from cfetch.manifest.plan import FILE_NAME, Plan, PlanAbout
 from cfetch.manifest.plan_file import BLOCK, PlanFile
 from cfetch.manifest.reading import Reading
 from cfetch.manifest.rows import Document
@@ -49,7 +49,7 @@ class Opened(NamedTuple):
     content_type: str | None = None
 
 
-class Part(NamedTuple):
+class ManifestPart(NamedTuple):
     """One manifest of those that are frozen together, with its name for messages, without secrets."""
 
     name: str
@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 def freeze(
-    parts: Sequence[Part],
+    parts: Sequence[ManifestPart],
     *,
     name: str,
     directory: Path,
@@ -109,7 +109,7 @@ class _Walk:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[ManifestPart],
         base_url: str | None,
         options: ReadingOptions,
         report: Callable[[int, str], None] | None,
@@ -236,7 +236,7 @@ def _freeze(
             smaller.take_place_of(file)
             file = smaller
         faults.raise_if_any(name)
-        file.end(msgspec.msgpack.encode(About(name, document.headers, merged)))
+        file.end(msgspec.msgpack.encode(PlanAbout(name, document.headers, merged)))
     except BaseException:
         for file in files:
             file.discard()
@@ -321,18 +321,18 @@ class _Comparison:
                 if entry.piece is not None:
                     pieces.setdefault(entry.path, []).append(index)
             for indexes in pieces.values():
-                self._place(indexes)
+                self._note_positions(indexes)
 
     def find_piece(self, index: int) -> Piece | None:
         """The place of a piece; None if the piece has a fault."""
         if index not in self.placed:  # no other entry has its path
-            self._place([index])
+            self._note_positions([index])
         return self.placed.get(index)
 
-    def _place(self, indexes: Sequence[int]) -> None:
-        from cfetch.manifest.assembly import place_pieces  # few manifests have pieces
+    def _note_positions(self, indexes: Sequence[int]) -> None:
+        from cfetch.manifest.assembly import find_positions  # few manifests have pieces
 
-        placed = place_pieces([self._file.entry(index) for index in indexes])
+        placed = find_positions([self._file.entry(index) for index in indexes])
         if isinstance(placed, Collision):
             self._report(placed)
         else:
@@ -344,7 +344,7 @@ class _Comparison:
     def _report(self, collision: Collision) -> None:
         first, second, message = collision.first, collision.second, collision.message
         if self._find_place is None:
-            self._faults.add(max(first.line, second.line), message(places(first, second)))
+            self._faults.add(max(first.line, second.line), message(name_lines(first, second)))
         else:
             self._faults.add(0, message(f"{self._find_place(first)} and {self._find_place(second)}"))
 
@@ -373,7 +373,7 @@ def _copy_wanted(
     smaller.seal()
 
 
-def places(first: Entry, second: Entry) -> str:
+def name_lines(first: Entry, second: Entry) -> str:
     """The places of two entries: by line, or by number if they are on the same line."""
     if first.line != second.line:
         return f"lines {first.line} and {second.line}"

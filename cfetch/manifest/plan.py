@@ -17,7 +17,7 @@ FILE_NAME = "entries.msgpack"
 PREPARED_NAME = "about.json"  # its place in a plan that Spark has prepared; JSON, as numbers may be large
 
 
-class About(msgspec.Struct, array_like=True):
+class PlanAbout(msgspec.Struct, array_like=True):
     """The part of a plan's file that is about all entries."""
 
     source: str
@@ -146,7 +146,7 @@ def load_plan(directory: Path) -> Plan:
     """The plan that ``freeze`` has sealed in ``directory``. Raises LocalFault."""
     file, text = PlanFile.load(directory / FILE_NAME)
     try:
-        about = msgspec.msgpack.decode(text, type=About)
+        about = msgspec.msgpack.decode(text, type=PlanAbout)
     except NOT_DECODED:
         file.close()
         raise LocalFault(f"the plan in {directory} is damaged; schedule the manifest again") from None

@@ -15,10 +15,10 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
-from cfetch.storage.group_rights import refuse_foreign_state, share_destination, share_state
+from cfetch.storage.group_rights import give_destination_to_group, give_state_to_group, refuse_foreign_state
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import refuse_newer_state
-from cfetch.timeline.files import place_of
+from cfetch.timeline.files import name_disk
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
 from cfetch.timeline.store import TIMELINE
@@ -52,7 +52,7 @@ def find_places(settings: Settings) -> Places:
     """
     places = _choose_places(settings)
     limit_s = settings.write_timeout if len(places.roots) > 1 else None
-    _ask(place_of(places.state), partial(refuse_newer_state, places.state), limit_s)
+    _ask(name_disk(places.state), partial(refuse_newer_state, places.state), limit_s)
     return places
 
 
@@ -114,7 +114,7 @@ def require_directory(settings: Settings, verb: str) -> Places:
     return find_places(settings)
 
 
-def share_places(where: Places, settings: Settings) -> None:
+def open_to_group(where: Places, settings: Settings) -> None:
     """Share the directories with their group (``--group``); without that, refuse a state that others share.
 
     If one of several destinations cannot be shared, opening it reports the fault later.
@@ -128,8 +128,8 @@ def share_places(where: Places, settings: Settings) -> None:
     for root in where.directories:
         state = root / STATE_NAME
         try:
-            _ask(root, partial(share_destination, root), limit_s)
-            _ask(root, partial(share_state, state), limit_s)
+            _ask(root, partial(give_destination_to_group, root), limit_s)
+            _ask(root, partial(give_state_to_group, state), limit_s)
         except LocalFault:
             if state == where.state or len(where.roots) == 1:
                 raise
@@ -138,7 +138,7 @@ def share_places(where: Places, settings: Settings) -> None:
                 raise local_fault(error, f"cannot share {root} with its group") from None
     if where.state.parent not in where.directories:
         try:
-            _ask(where.state, partial(share_state, where.state), limit_s)
+            _ask(where.state, partial(give_state_to_group, where.state), limit_s)
         except OSError as error:
             raise local_fault(error, f"cannot share {where.state} with its group") from None
 
@@ -249,4 +249,4 @@ def _remove(directory: Path, state: Path) -> None:
                 above.rmdir()
 
     with suppress(TimeoutError):
-        call_within(REMOVE_S, place_of(state), remove)
+        call_within(REMOVE_S, name_disk(state), remove)

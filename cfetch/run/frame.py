@@ -123,7 +123,7 @@ class Engine(Protocol):
         """The guard may have lost the plan: ``bring`` asks it, and ends if that is so. From any thread."""
 
 
-class Frame:
+class RunFrame:
     """A run of ``plan`` to ``roots`` by ``engine``. Used once."""
 
     def __init__(

@@ -103,7 +103,7 @@ class Renewal:
 
         async def reread() -> Plan:
             # all readers of manifests; most runs renew no link
-            from cfetch.manifest.freezing import Opened, Part, freeze
+            from cfetch.manifest.freezing import ManifestPart, Opened, freeze
             from cfetch.manifest.spool import open_spool
 
             try:
@@ -114,7 +114,7 @@ class Renewal:
                     opened = Opened(spool, fetched.place.reveal(), content_type=fetched.content_type)
                     return await asyncio.to_thread(
                         freeze,
-                        [Part(str(url), lambda: nullcontext(opened))],
+                        [ManifestPart(str(url), lambda: nullcontext(opened))],
                         name=str(url),
                         directory=Path(name),
                         base_url=origin.base_url,

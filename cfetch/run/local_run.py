@@ -12,7 +12,7 @@ from cfetch.base.errors import CfetchError
 from cfetch.base.events import VolumePaused
 from cfetch.engine.committing import make_commitment
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Guard, Run
 from cfetch.run.signals import listen_in_loop
@@ -107,7 +107,7 @@ class LocalEngine:
             self._settings,
             volumes,
             transport,
-            Surroundings(
+            PoolInputs(
                 instant=run.guard.instant,
                 clock=run.clock,
                 jitter=random.random,

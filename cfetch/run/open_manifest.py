@@ -15,7 +15,7 @@ from cfetch.base.errors import LocalFault, SourceError, UsageError
 from cfetch.base.registry import find_source
 from cfetch.base.schemes import KNOWN, find_doi, scheme_of
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.freezing import Opened, Part
+from cfetch.manifest.freezing import ManifestPart, Opened
 from cfetch.storage.files import input_fault
 from cfetch.wire.network import DIRECT, Network
 
@@ -157,7 +157,7 @@ def refuse_empty(entries: int, name: str, *, allowed: bool) -> None:
 
 def make_part(
     manifest: str, clock: Clock, network: Network, *, own_url: str | None = None, whole_tree: bool = False
-) -> Part:
+) -> ManifestPart:
     """A manifest for ``freeze``; ``own_url`` counts as its address if it does not come from a server.
 
     ``whole_tree`` is as in ``open_manifest``.
@@ -168,7 +168,7 @@ def make_part(
         with open_manifest(manifest, clock, network=network, whole_tree=whole_tree) as opened:
             yield opened._replace(own_url=opened.own_url or own_url)
 
-    return Part(shown_name(manifest), open_now)
+    return ManifestPart(shown_name(manifest), open_now)
 
 
 def name_list(manifests: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ def _is_row(line: bytes) -> bool:
 
 def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: "Frozen") -> None:
     """Raise ConfigError if the manifest wants a file where ``option`` would write one."""
-    target = volumes.place_of(path)
+    target = volumes.find_wanted_name(path)
     if target is None or target.partition("/")[0] == STATE_NAME:
         return
     if plan.find(target) is not None:

@@ -73,7 +73,7 @@ class StoreMarks:
         try:
             with suppress(VolumeFault):  # the volume itself says so when it is opened
                 self._put(self._encode(instant, epoch, is_looking=True))
-                self._look(instant, epoch)
+                self._refuse_running(instant, epoch)
             yield
         finally:
             with suppress(VolumeFault):
@@ -97,7 +97,7 @@ class StoreMarks:
     def _put(self, data: bytes) -> None:
         asyncio.run(self._store.put(self._own_key, data))
 
-    def _look(self, instant: str, epoch: int) -> None:
+    def _refuse_running(self, instant: str, epoch: int) -> None:
         own_name = self._own_key.rpartition("/")[2]
         others = [name for name in asyncio.run(self._store.names(RUNS)) if name != own_name]
         own = asyncio.run(self._store.read(self._own_key)) if others else None

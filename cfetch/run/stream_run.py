@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
-from cfetch.engine.attempts_under_way import Flights
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.stream_window import Window
+from cfetch.engine.stream_window import StreamWindow
 from cfetch.engine.streaming import Streaming
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.plan import Plan
@@ -128,7 +128,7 @@ class StreamEngine(LocalEngine):
         """``volumes``: of the directory that has the plan; no file goes there."""
         super().__init__(plan, volumes, settings, network=network, refresher=refresher)
         self._outbox = outbox
-        self._window = Window(plan.sizes, most_bytes)
+        self._window = StreamWindow(plan.sizes, most_bytes)
         self._streaming: Streaming | None = None
         self._commit_by = self._make_streaming
         outbox.give_away = lambda index: self._order(lambda *_: self._give_away(index))
@@ -154,11 +154,11 @@ class StreamEngine(LocalEngine):
         entries: "Entries",
         placing: PlacementOptions,
         volumes: "Sequence[Volume]",
-        ledger: Ledger,
+        ledger: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
-        flights: Flights,  # noqa: ARG002 - as make_commitment
-        outside: Surroundings,
+        flights: AttemptsUnderWay,  # noqa: ARG002 - as make_commitment
+        outside: PoolInputs,
         *,
         backwards: bool,  # noqa: ARG002 - as make_commitment
         bears: "Bears",  # noqa: ARG002 - as make_commitment

@@ -20,10 +20,10 @@ from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import MOVES, PAUSED, STATE_NAME, on_disk, replace_file
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.name_folding import probe_folding
-from cfetch.storage.occupancy import leave, share
+from cfetch.storage.occupancy import leave, register_run
 from cfetch.storage.standing_files import StandingFiles
 from cfetch.timeline.attempts import ATTEMPTS, ELSEWHERE
-from cfetch.timeline.files import place_of
+from cfetch.timeline.files import name_disk
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner, is_alive, make_same_plan_error, this_owner
 
@@ -64,7 +64,7 @@ class Volumes:
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
         destinations must be the volumes that they were, and a single one gets a label too. ``keep_free``: of
-        each directory's space, bytes (int) or a share (float), which parts do not take.
+        each directory's space, bytes (int) or a register_run (float), which parts do not take.
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
@@ -79,7 +79,7 @@ class Volumes:
         if self._has_labels:
             from cfetch.run.labels import Labels  # a single directory has none
 
-            self._labels = self._ask(place_of(state), lambda: Labels(state))
+            self._labels = self._ask(name_disk(state), lambda: Labels(state))
         self._heartbeats = heartbeats
         self._store_marks: list[StoreMarks] = []
         self._order: list[Directory | ObjectStore] = []
@@ -140,7 +140,7 @@ class Volumes:
     def free_bytes(self) -> int | None:
         """The free space of all of them together; None: one of them has no known limit.
 
-        Directories on one file system share its space. Raises LocalFault.
+        Directories on one file system register_run its space. Raises LocalFault.
         """
         if self.stores:
             return None
@@ -210,7 +210,7 @@ class Volumes:
             in_place += len(block) - len(unseen)
         return in_place
 
-    def place_of(self, path: Path) -> SafePath | None:
+    def find_wanted_name(self, path: Path) -> SafePath | None:
         """The name under which a manifest could want the file at ``path``; None if there is none."""
         for volume in self.local:
             if path.is_relative_to(volume.root):
@@ -250,7 +250,7 @@ class Volumes:
         from cfetch.storage.claims import claim  # only syncs and followers delete what a source no longer has
 
         for volume in self.local:
-            self._ask(volume.root, partial(share, volume))
+            self._ask(volume.root, partial(register_run, volume))
             if volume.root not in claims:
                 try:
                     claims[volume.root] = self._ask(volume.root, partial(claim, volume.root, source))
@@ -265,7 +265,7 @@ class Volumes:
         the directories are being moved.
         """
         for volume in self.local:
-            self._ask(volume.root, partial(share, volume))
+            self._ask(volume.root, partial(register_run, volume))
             self._ask(volume.root, partial(_refuse_same_plan, volume.root / STATE_NAME / ATTEMPTS, plan))
         for marks in self._marks(plan):
             marks.refuse_same_plan()
@@ -301,7 +301,7 @@ class Volumes:
                 stack.callback(self._leave, volume.root, partial(leave, volume))
                 stack.callback(self._leave, volume.root, volume.unstage)
                 try:
-                    self._ask(volume.root, partial(share, volume))
+                    self._ask(volume.root, partial(register_run, volume))
                     self._ask(volume.root, partial(volume.stage, staging))
                     if self._has_labels:
                         self._ask(volume.root, partial(self._labels.put, volume.root))

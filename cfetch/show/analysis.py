@@ -25,10 +25,10 @@ from cfetch.show.document import (
     Report,
     RunLine,
 )
-from cfetch.show.ending import Ending, Limits
+from cfetch.show.ending import Ending, RunLimits
 from cfetch.show.makespan import Makespan
 from cfetch.show.metrics import RunHeader
-from cfetch.show.metrics_reading import Record, Run
+from cfetch.show.metrics_reading import MetricsRun, Record
 from cfetch.show.slow_files import mitigations, slow_file
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Most(NamedTuple):
 FOR_TERMINAL = Most(slowest=10, mitigations=20, events=20, hosts=20)
 
 
-def analyse(runs: Iterable[Run]) -> Report:
+def analyse(runs: Iterable[MetricsRun]) -> Report:
     """One report over all ``runs``, which are read to their ends."""
     builder = ReportBuilder(FOR_TERMINAL)
     lines = []
@@ -92,7 +92,7 @@ class RunAccount:
 
     def line(self, source: str) -> RunLine:
         """The headline of the run so far."""
-        limits, end = Limits.of(self._header.settings, self._header.concurrency), self._end
+        limits, end = RunLimits.of(self._header.settings, self._header.concurrency), self._end
         return msgspec.structs.replace(
             run_line(source, self._header, self._counts),
             saved_s=self._makespan.saved_s() if end is None else end.saved_s,

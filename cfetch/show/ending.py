@@ -49,7 +49,7 @@ WAITED = 3  # entries: if this many begin in the tail, they had waited for a pla
 AT_ONCE = 0.1  # share of the tail: entries that begin earlier may have begun together
 
 
-class Limits(NamedTuple):
+class RunLimits(NamedTuple):
     """The settings that limit a run's speed; None: no such limit."""
 
     policy: str
@@ -63,7 +63,7 @@ class Limits(NamedTuple):
     flushes: bool = True
 
     @classmethod
-    def of(cls, settings: Mapping[str, object], places: int) -> "Limits":
+    def of(cls, settings: Mapping[str, object], places: int) -> "RunLimits":
         """Read the limits in a run header's settings, which may come from another version."""
         policy = settings.get("policy")
         if settings.get("mitigation") is False:
@@ -88,7 +88,7 @@ class Limits(NamedTuple):
         )
 
 
-def describe_setup(limits: Limits, places: int) -> str:
+def describe_setup(limits: RunLimits, places: int) -> str:
     """The policy, and how many downloads there are at a time, as views show them."""
     policy = "no mitigation" if limits.policy == "none" else limits.policy
     return ", ".join(filter(None, (policy, f"{places} at a time")))
@@ -150,7 +150,7 @@ class Ending:
         elif event.kind == "pause" and event.host is not None:
             self._paused_s[event.host] += event.seconds or 0.0
 
-    def tail(self, limits: Limits, elapsed_s: float, *, stopped: str | None = None) -> Tail:
+    def tail(self, limits: RunLimits, elapsed_s: float, *, stopped: str | None = None) -> Tail:
         """Find the cause of the end of the run, which took ``elapsed_s``. ``stopped``: why it ended early."""
         if stopped is not None:
             return Tail(bound="stopped", reason=stopped)
@@ -172,7 +172,7 @@ class Ending:
         return self._explain_run(limits, elapsed_s)
 
     def _explain_tail(
-        self, latest: Sequence[FileRecord], began_s: float, limits: Limits, elapsed_s: float
+        self, latest: Sequence[FileRecord], began_s: float, limits: RunLimits, elapsed_s: float
     ) -> Tail:
         end_s = self.last_byte_s
         seconds = end_s - began_s
@@ -219,7 +219,7 @@ class Ending:
             )
         return self._explain_file(common, last, latest, began_s)
 
-    def _find_reason(self, host: str, limits: Limits) -> str | None:
+    def _find_reason(self, host: str, limits: RunLimits) -> str | None:
         """Why a host got no more places; None: it got as many as ``--per-host`` states."""
         is_stated = limits.per_host is not None and self.widths.get(host, limits.per_host) >= limits.per_host
         return None if is_stated else LEARNED
@@ -256,7 +256,7 @@ class Ending:
             at_once=_count_at_once(last),
         )
 
-    def _find_rate_limit(self, limits: Limits) -> Tail | None:
+    def _find_rate_limit(self, limits: RunLimits) -> Tail | None:
         """Find the rate limit that the whole run has reached; then the last file itself was not slow."""
         span_s = max(self.last_byte_s, 0.001)
         if limits.rate_bps and sum(self.bytes.values()) >= FULL * limits.rate_bps * span_s:
@@ -269,7 +269,7 @@ class Ending:
             return Tail(bound="request rate", host=host)
         return None
 
-    def _explain_run(self, limits: Limits, elapsed_s: float) -> Tail:
+    def _explain_run(self, limits: RunLimits, elapsed_s: float) -> Tail:
         busy_s = sum(self.busy_s.values())
         host, host_busy_s = max(self.busy_s.items(), key=lambda item: item[1])
         host_places = self.widths.get(host, limits.per_host or limits.places)

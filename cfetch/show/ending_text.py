@@ -17,7 +17,7 @@ NAME = 40  # columns for a path
 LEAST_SHARED_BYTES = 1 << 20  # parts of a smaller file bring nothing that a person notices
 
 
-class Setup(NamedTuple):
+class MitigationSetup(NamedTuple):
     """The setup of a run: its policy, and the hosts whose limits were not the usual ones at its end.
 
     ``most``: the run searched for more places up to this number; 0: it did not search.
@@ -40,11 +40,11 @@ class Advice(NamedTuple):
 
     name: str
     bound: str
-    text: Callable[[Tail, Setup], str]
-    helps: Callable[[Tail, Setup], bool]
+    text: Callable[[Tail, MitigationSetup], str]
+    helps: Callable[[Tail, MitigationSetup], bool]
 
 
-def explain_tail(tail: Tail, setup: Setup) -> list[str]:
+def explain_tail(tail: Tail, setup: MitigationSetup) -> list[str]:
     """A short line for each: the cause of the end, its reason, and advice; none if no cause is known."""
     maker = _MAKERS.get(tail.bound)
     if maker is None:
@@ -55,29 +55,29 @@ def explain_tail(tail: Tail, setup: Setup) -> list[str]:
     return [line for line in (words.what, words.why, advice) if line]
 
 
-def find_advice(tail: Tail, setup: Setup) -> Advice | None:
+def find_advice(tail: Tail, setup: MitigationSetup) -> Advice | None:
     """The first row of the table that would have helped; None: nothing that is known would have."""
     return next((row for row in ADVICE if row.bound == tail.bound and row.helps(tail, setup)), None)
 
 
-def _of_flush(tail: Tail, _setup: Setup) -> _Words:
+def _of_flush(tail: Tail, _setup: MitigationSetup) -> _Words:
     return _Words(
         f"the last {duration(tail.seconds)} went to flushing and publishing on {_name(tail.volume)}"
     )
 
 
-def _of_retry(tail: Tail, _setup: Setup) -> _Words:
+def _of_retry(tail: Tail, _setup: MitigationSetup) -> _Words:
     why = f"it waited to be tried again: {printable(tail.reason, 200)}" if tail.reason else ""
     return _Words(_last_file(tail), why or "it waited to be tried again")
 
 
-def _of_pause(tail: Tail, _setup: Setup) -> _Words:
+def _of_pause(tail: Tail, _setup: MitigationSetup) -> _Words:
     if tail.path is None:
         return _Words(f"{_name(tail.host)} asked for pauses, {duration(tail.seconds)} in all")
     return _Words(_last_file(tail), f"{_name(tail.host)} had asked for a pause")
 
 
-def _of_slow_file(tail: Tail, _setup: Setup) -> _Words:
+def _of_slow_file(tail: Tail, _setup: MitigationSetup) -> _Words:
     usual = f"{rate(tail.usual_bps)} is usual there"
     if tail.fresh:
         were = "connection was" if tail.fresh == 1 else "connections were"
@@ -85,7 +85,7 @@ def _of_slow_file(tail: Tail, _setup: Setup) -> _Words:
     return _Words(_last_file(tail), f"{usual}: {_name(tail.host)}")
 
 
-def _of_large_file(tail: Tail, _setup: Setup) -> _Words:
+def _of_large_file(tail: Tail, _setup: MitigationSetup) -> _Words:
     idle = round(tail.idle_places or 0)
     why = f"{plural(idle, 'place')} {'was' if idle == 1 else 'were'} idle"
     if tail.size_bytes is not None:
@@ -93,7 +93,7 @@ def _of_large_file(tail: Tail, _setup: Setup) -> _Words:
     return _Words(_last_file(tail), why)
 
 
-def _of_host_limit(tail: Tail, setup: Setup) -> _Words:
+def _of_host_limit(tail: Tail, setup: MitigationSetup) -> _Words:
     where = _name(tail.host)
     when = f" in the last {duration(tail.seconds)}" if tail.seconds else ""
     if reason := _learned_reason(tail, setup):
@@ -103,13 +103,13 @@ def _of_host_limit(tail: Tail, setup: Setup) -> _Words:
     return _Words(f"all {tail.limit} places at {where} were busy{when}", "files waited for one of them")
 
 
-def _learned_reason(tail: Tail, setup: Setup) -> str | None:
+def _learned_reason(tail: Tail, setup: MitigationSetup) -> str | None:
     """Why the host got no more places, if no option of the user's was the limit."""
     learned = LEARNED if tail.host is not None and setup.widths.get(tail.host) == tail.limit else None
     return tail.reason or learned  # older versions have recorded none
 
 
-def _of_rate_limit(tail: Tail, _setup: Setup) -> _Words:
+def _of_rate_limit(tail: Tail, _setup: MitigationSetup) -> _Words:
     return _Words(f"the run was as fast as {_rate_option(tail)} lets it be, {rate(tail.limit)}")
 
 
@@ -117,15 +117,15 @@ def _rate_option(tail: Tail) -> str:
     return "--limit-rate" if tail.host is None else "--limit-rate-per-host"
 
 
-def _of_request_rate(tail: Tail, _setup: Setup) -> _Words:
+def _of_request_rate(tail: Tail, _setup: MitigationSetup) -> _Words:
     return _Words(f"{_name(tail.host)} was asked as often as --rate allows")
 
 
-def _of_disk(tail: Tail, _setup: Setup) -> _Words:
+def _of_disk(tail: Tail, _setup: MitigationSetup) -> _Words:
     return _Words(f"downloads waited for the disk for {duration(tail.seconds)}")
 
 
-def _of_places(tail: Tail, setup: Setup) -> _Words:
+def _of_places(tail: Tail, setup: MitigationSetup) -> _Words:
     is_one = tail.limit == 1
     what = f"{'the only place was' if is_one else f'all {tail.limit} places were'} busy until the end"
     if setup.most and (tail.limit or 0) < setup.most:
@@ -142,33 +142,33 @@ def _is_divisible(tail: Tail) -> bool:
     return tail.size_bytes is None or tail.size_bytes >= LEAST_SHARED_BYTES
 
 
-def _lacked_segments(tail: Tail, setup: Setup) -> bool:
+def _lacked_segments(tail: Tail, setup: MitigationSetup) -> bool:
     """Whether ``--segments`` kept further connections from the file: it had as many as that allows."""
     used_all = 0 < tail.segments < MOST_SEGMENTS and tail.at_once >= tail.segments
     return used_all and setup.policy == "adaptive"
 
 
-def _more_segments(tail: Tail, _setup: Setup) -> str:
+def _more_segments(tail: Tail, _setup: MitigationSetup) -> str:
     more = min(max(2 * tail.segments, USUAL_SEGMENTS), MOST_SEGMENTS)
     return f"more connections for one file: --segments {more}, if its server has ranges"
 
 
-def _allow_segments(tail: Tail, setup: Setup) -> str:
+def _allow_segments(tail: Tail, setup: MitigationSetup) -> str:
     option = "--mitigation" if setup.policy == "none" else "--policy adaptive"
     also = f" with --segments {USUAL_SEGMENTS}" if tail.segments == 1 else ""
     return f"{option}{also} lets idle places bring parts of such a file"
 
 
-def _more_places(tail: Tail, setup: Setup) -> str:
+def _more_places(tail: Tail, setup: MitigationSetup) -> str:
     option, places = ("max-concurrency", setup.most) if setup.most else ("concurrency", tail.limit or 1)
     return f"more at a time may be faster: --{option} {2 * places}"
 
 
-def _say(text: str) -> Callable[[Tail, Setup], str]:
+def _say(text: str) -> Callable[[Tail, MitigationSetup], str]:
     return lambda _tail, _setup: text
 
 
-def _always(_tail: Tail, _setup: Setup) -> bool:
+def _always(_tail: Tail, _setup: MitigationSetup) -> bool:
     return True
 
 
@@ -251,7 +251,7 @@ def _name(name: str | None) -> str:
     return printable(name or "the server", 200)
 
 
-_MAKERS: dict[str, Callable[[Tail, Setup], _Words]] = {
+_MAKERS: dict[str, Callable[[Tail, MitigationSetup], _Words]] = {
     "flush": _of_flush,
     "retry": _of_retry,
     "pause": _of_pause,

@@ -31,7 +31,7 @@ FEW = 64  # merged jobs of one report of a task
 ROUNDING_S = 2e-6  # recorded times are rounded by up to this
 
 
-class Job(NamedTuple):
+class ReplayedFile(NamedTuple):
     """A job that holds a place from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
 
     start_s: float
@@ -43,8 +43,8 @@ class Makespan:
     """The replay of one run; ``add`` its records in any order."""
 
     def __init__(self) -> None:
-        self._merged: list[Job] = []
-        self._jobs: list[Job] = []  # the latest
+        self._merged: list[ReplayedFile] = []
+        self._jobs: list[ReplayedFile] = []  # the latest
         self._merges = 2  # entries in one merged job
         self._peak = 1
         self.has_mitigated = False
@@ -62,14 +62,14 @@ class Makespan:
 
     def include(self, digest: Digest) -> None:
         """Add the jobs of many entries that have ended."""
-        self._jobs += starmap(Job, digest.jobs)
-        self._merged += starmap(Job, digest.merged_jobs)
+        self._jobs += starmap(ReplayedFile, digest.jobs)
+        self._merged += starmap(ReplayedFile, digest.merged_jobs)
         self._peak = max(self._peak, digest.peak)
         self.has_mitigated |= digest.is_mitigated
         if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
             self._merge_older_half()
 
-    def divide(self, latest: int) -> tuple[list[Job], list[Job]]:
+    def divide(self, latest: int) -> tuple[list[ReplayedFile], list[ReplayedFile]]:
         """The ``latest`` jobs and all that mitigation has changed; and the others, merged into a few."""
         jobs = sorted(self._jobs)
         older, kept = jobs[:-latest], jobs[-latest:]
@@ -101,11 +101,11 @@ class Makespan:
             self._merges *= 2
 
 
-def _merge_jobs(jobs: list[Job], number: int) -> list[Job]:
+def _merge_jobs(jobs: list[ReplayedFile], number: int) -> list[ReplayedFile]:
     """Merge each ``number`` of neighbours into one job that takes as long as all of them."""
     groups = (jobs[start : start + number] for start in range(0, len(jobs), number))
     return [
-        Job(group[0].start_s, sum(job.took_s for job in group), sum(job.alone_s for job in group))
+        ReplayedFile(group[0].start_s, sum(job.took_s for job in group), sum(job.alone_s for job in group))
         for group in groups
     ]
 
@@ -119,7 +119,7 @@ def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
     return max(free_s)
 
 
-def count_peak(jobs: Iterable[Job]) -> int:
+def count_peak(jobs: Iterable[ReplayedFile]) -> int:
     """The most jobs that held a place at the same time; an end counts before a start at the same moment."""
     spans = list(jobs)
     ends_s = sorted(start_s + took_s for start_s, took_s, _ in spans)
@@ -131,13 +131,13 @@ def count_peak(jobs: Iterable[Job]) -> int:
     return peak
 
 
-def list_jobs(record: FileRecord) -> list[Job]:
+def list_jobs(record: FileRecord) -> list[ReplayedFile]:
     """The jobs of one entry: its own, and one for each helper; none if it has no attempts of its own."""
     attempts = record.attempts
     if len(attempts) == 1:  # nearly every entry
         start_s = attempts[0].start_s
         took_s = attempts[0].end_s - start_s
-        return [Job(start_s, took_s, took_s)]
+        return [ReplayedFile(start_s, took_s, took_s)]
     own = [attempt for attempt in attempts if not attempt.helper]
     if not own:
         return []
@@ -148,8 +148,8 @@ def list_jobs(record: FileRecord) -> list[Job]:
     last_s = max(attempt.end_s for attempt in attempts)
     took_s = sum(map(held_s, own, own[1:])) + last_s - own[-1].start_s
     alone_s = find_alone_s(record, own, helpers) if record.status == "done" else None
-    jobs = [Job(own[0].start_s, took_s, took_s if alone_s is None else alone_s)]
+    jobs = [ReplayedFile(own[0].start_s, took_s, took_s if alone_s is None else alone_s)]
     for helper in helpers:
         helped_s = helper.end_s - helper.start_s
-        jobs.append(Job(helper.start_s, helped_s, helped_s if alone_s is None else 0.0))
+        jobs.append(ReplayedFile(helper.start_s, helped_s, helped_s if alone_s is None else 0.0))
     return jobs

@@ -26,7 +26,7 @@ Record = FileRecord | EventRecord | EndRecord
 Document = RunHeader | Record
 
 
-class Run(NamedTuple):
+class MetricsRun(NamedTuple):
     """One recorded run. ``records`` is read lazily and must be used up before the next run."""
 
     source: Path
@@ -87,7 +87,7 @@ def order_of_runs(path: Path) -> tuple[str, int, str]:
     return instant, int(epoch) if epoch.isascii() and epoch.isdigit() else 0, epoch
 
 
-def read_metrics(paths: Iterable[Path]) -> Iterator[Run]:
+def read_metrics(paths: Iterable[Path]) -> Iterator[MetricsRun]:
     """Read the runs of metrics files, in order. A file may hold several runs, one after the other.
 
     Raises:
@@ -136,11 +136,13 @@ def read_unfinished(path: Path) -> Unfinished:
     return Unfinished(failed, None if is_whole else in_place)
 
 
-def _read_run(path: Path, documents: Iterator[Document]) -> Run:
+def _read_run(path: Path, documents: Iterator[Document]) -> MetricsRun:
     header = next(documents)
     if not isinstance(header, RunHeader):
         raise _refusal(path, 1, "a run header (schema cfetch.run/1) must come first")
-    return Run(path, header, (document for document in documents if not isinstance(document, RunHeader)))
+    return MetricsRun(
+        path, header, (document for document in documents if not isinstance(document, RunHeader))
+    )
 
 
 def _read_documents(path: Path) -> Iterator[Document]:

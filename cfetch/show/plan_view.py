@@ -11,7 +11,7 @@ from cfetch.show.format import UNKNOWN, duration, size
 from cfetch.show.table_text import align
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ListedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One instant. ``owner`` is the process that works on it or completed it.
 
     ``live`` None: it is not certain yet whether the owner is alive. ``released``: the owner ended in good
@@ -39,7 +39,7 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch plan list --json`` (``cfetch.plans/1``): oldest first."""
 
     schema: str = "cfetch.plans/1"
-    plans: list[Plan]
+    plans: list[ListedPlan]
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ def held_document(held: Held) -> HeldBy:
     )
 
 
-def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
+def plan_lines(plans: Iterable[ListedPlan]) -> Iterator[str]:
     """A row for each instant, at most 80 columns wide, and below it a line about the run that has it."""
     shown = list(plans)
     rows = [("instant", "what", "state", "files", "size")]
@@ -165,7 +165,7 @@ def plan_lines(plans: Iterable[Plan]) -> Iterator[str]:
         yield f"  {'; '.join(_describe_run(plan))}"
 
 
-def _describe_run(plan: Plan) -> Iterator[str]:
+def _describe_run(plan: ListedPlan) -> Iterator[str]:
     if plan.target is not None:
         yield f"of {plan.target}"
     if plan.kind is None:
@@ -180,7 +180,7 @@ def _describe_run(plan: Plan) -> Iterator[str]:
         yield f"run {plan.epoch}, {_owner_text(plan)}"
 
 
-def detail_lines(plans: Sequence[Plan]) -> Iterator[str]:
+def detail_lines(plans: Sequence[ListedPlan]) -> Iterator[str]:
     """A block for each instant, one fact a line."""
     for number, plan in enumerate(plans):
         if number:
@@ -210,7 +210,7 @@ def clean_lines(cleaned: Cleaned) -> Iterator[str]:
         yield "there is no plan on this timeline"
 
 
-def _owner_text(plan: Plan) -> str:
+def _owner_text(plan: ListedPlan) -> str:
     if plan.owner is None:
         return UNKNOWN
     ago = _ago(plan)
@@ -222,7 +222,7 @@ def _owner_text(plan: Plan) -> str:
     return f"{printable(plan.owner)} ({word}{ago and f', last beat{ago}'})"
 
 
-def _ago(plan: Plan) -> str:
+def _ago(plan: ListedPlan) -> str:
     return "" if plan.heartbeat_age_s is None else f" {duration(plan.heartbeat_age_s)} ago"
 
 

@@ -20,7 +20,7 @@ SETTLED = 4  # waits for a first byte; after fewer, the doubling in slow start m
 GROWS = 1.15  # times the average rate; in slow start the later half is about twice as fast as all
 
 
-class Verdict(NamedTuple):
+class SavingVerdict(NamedTuple):
     """The verdict on one attempt that was cancelled as a straggler, or (in older metrics) lost a race.
 
     ``rate_bps``: its rate when it ended. ``projected_s``: the time at which it would have been done, by the
@@ -54,7 +54,7 @@ def add_verdicts(record: FileRecord) -> FileRecord:
     return msgspec.structs.replace(record, attempts=attempts)
 
 
-def list_verdicts(record: FileRecord) -> list[Verdict]:
+def list_verdicts(record: FileRecord) -> list[SavingVerdict]:
     """The verdicts on the cancelled attempts of ``record``, the last one first.
 
     An attempt whose rate foretells nothing (``shows_its_rate``) has no projection, even if one is recorded.
@@ -66,7 +66,7 @@ def list_verdicts(record: FileRecord) -> list[Verdict]:
     finish_s = record.end_s if record.status == "done" else None
     has_helpers = any(attempt.helper for attempt in record.attempts)
     projected_by_end: dict[int | None, float | None] = {}  # of later attempts, by end of range
-    verdicts: list[Verdict] = []
+    verdicts: list[SavingVerdict] = []
     wasted = wasted_by_attempt(record)
     for index in reversed(range(len(record.attempts))):
         attempt = record.attempts[index]
@@ -74,11 +74,11 @@ def list_verdicts(record: FileRecord) -> list[Verdict]:
             continue
         rate_bps = running_rate_bps(attempt)
         if len(verdicts) >= MOST_JUDGED:
-            verdicts.append(Verdict(attempt, rate_bps, attempt.projected_s, None, wasted[index]))
+            verdicts.append(SavingVerdict(attempt, rate_bps, attempt.projected_s, None, wasted[index]))
             continue
         if attempt.helper and attempt.outcome == "lost":  # the attempt that it raced has won
             saved_s = None if finish_s is None else 0.0
-            verdicts.append(Verdict(attempt, rate_bps, attempt.projected_s, saved_s, wasted[index]))
+            verdicts.append(SavingVerdict(attempt, rate_bps, attempt.projected_s, saved_s, wasted[index]))
             continue
         range_s = _range_end_s(record, index) if has_helpers and finish_s is not None else finish_s
         instead_s = projected_by_end.get(attempt.to_byte, range_s)
@@ -90,7 +90,7 @@ def list_verdicts(record: FileRecord) -> list[Verdict]:
         else:
             projected_s = _projected_s(record, attempt, rate_bps)
         saved_s = None if projected_s is None or instead_s is None else projected_s - instead_s
-        verdicts.append(Verdict(attempt, rate_bps, projected_s, saved_s, wasted[index]))
+        verdicts.append(SavingVerdict(attempt, rate_bps, projected_s, saved_s, wasted[index]))
         if projected_s is not None and instead_s is not None:
             projected_by_end[attempt.to_byte] = projected_s
     return verdicts

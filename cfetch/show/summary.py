@@ -22,7 +22,7 @@ from cfetch.base.events import (
 )
 from cfetch.base.records import EndRecord, FileRecord, Summary
 from cfetch.show.counts import Counts, LiveCounts
-from cfetch.show.ending import Ending, Limits
+from cfetch.show.ending import Ending, RunLimits
 from cfetch.show.event_records import make_event_record
 from cfetch.show.makespan import Makespan
 
@@ -120,7 +120,7 @@ class Tally:
         self.failed_bytes = 0  # the stated sizes of entries that failed
         self._makespan = Makespan()
         self._ending = Ending()
-        self._limits = Limits("", 1, None, None, None)
+        self._limits = RunLimits("", 1, None, None, None)
         self._volumes: dict[str, VolumeTally] = {}  # if there are several
 
     def __call__(self, event: Event) -> None:
@@ -145,7 +145,7 @@ class Tally:
             self._instant, self._files, self._bytes_known = event.instant, event.files, event.bytes_known
             most = event.settings.get("max_failures")
             self._allowed = _count_allowed(most if isinstance(most, int | float) else None, event.files)
-            self._limits = Limits.of(event.settings, event.concurrency)
+            self._limits = RunLimits.of(event.settings, event.concurrency)
             if len(event.destinations) > 1:
                 from cfetch.show.volume_tally import VolumeTally  # most runs have one volume
 

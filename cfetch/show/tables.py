@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cfetch.base.secret import printable
 from cfetch.show.document import Mitigation, Percentiles, Report, RunLine
-from cfetch.show.ending_text import Setup, explain_tail
+from cfetch.show.ending_text import MitigationSetup, explain_tail
 from cfetch.show.event_records import describe_event
 from cfetch.show.format import (
     cells,
@@ -121,7 +121,7 @@ def _describe_run(run: RunLine) -> Iterator[str]:
     notes = [words for present, words in rest if present]
     if notes:
         yield ", ".join(notes)
-    yield from explain_tail(run.tail, Setup(run.policy, run.widths, run.most))
+    yield from explain_tail(run.tail, MitigationSetup(run.policy, run.widths, run.most))
 
 
 def _draw_events(report: Report, _width: int) -> Iterator[Text]:

@@ -28,14 +28,14 @@ class VolumeRow(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int | None = None
 
 
-class Volumes(msgspec.Struct, frozen=True, kw_only=True):
+class VolumesDocument(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch volume list --json`` (``cfetch.volumes/1``)."""
 
     schema: str = "cfetch.volumes/1"
     volumes: list[VolumeRow]
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
+class VolumeHolder(msgspec.Struct, frozen=True, kw_only=True):
     """A file on a volume. ``batch`` None: no record names it. ``bytes`` None: it is gone.
 
     ``name``: of the batch, in its manifest. ``instant``: of the plan that brought it.
@@ -53,7 +53,7 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch volume where --json`` (``cfetch.whereabouts/1``). ``nowhere``: no volume has these files."""
 
     schema: str = "cfetch.whereabouts/1"
-    holders: list[Holder]
+    holders: list[VolumeHolder]
     nowhere: list[str]
 
 
@@ -159,7 +159,7 @@ def count_lines(recount: Recount) -> Iterator[str]:
         yield text
 
 
-def volume_lines(volumes: Volumes) -> Iterator[str]:
+def volume_lines(volumes: VolumesDocument) -> Iterator[str]:
     """A row for each volume, and below it its faults."""
     rows: list[tuple[str, ...]] = [("state", "batches", "files", "size", "free", "label", "volume")]
     for row in volumes.volumes:

@@ -154,7 +154,7 @@ class HeldDirectories:
             finally:
                 self._checked = None
 
-    def look_again(self) -> None:
+    def check_again(self) -> None:
         """Repeat the checks of ``one_look``: a directory is gone meanwhile."""
         if self._checked is not None:
             self._checked.clear()

@@ -20,8 +20,8 @@ from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.files import STATE_NAME, volume_fault
 from cfetch.storage.group_rights import is_for_group, refuse_foreign_state
 from cfetch.storage.lacking import find_free_bytes, flush_file_system
-from cfetch.storage.refusals import Refusals, means_no_file
-from cfetch.storage.source_records import SUPERSEDED, Sources
+from cfetch.storage.refusals import NameRefusals, means_no_file
+from cfetch.storage.source_records import SUPERSEDED, SourceRecords
 from cfetch.storage.staging import Leftover, Staging
 from cfetch.storage.state_format import refuse_newer_state
 
@@ -113,13 +113,13 @@ class Directory:
         self._keep_free = keep_free
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
-        self.refusals = Refusals(spares_entries=share == 1)
+        self.refusals = NameRefusals(spares_entries=share == 1)
         self._batches: set[str] = set()
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
             _make(root)
             self._held = HeldDirectories(root, share=share)
-            self.sources = Sources(root, self._held)
+            self.sources = SourceRecords(root, self._held)
         except OSError as error:
             if os.path.exists(root) and not os.path.isdir(root):
                 raise VolumeFault(
@@ -130,7 +130,7 @@ class Directory:
             state = self._held.open_below(STATE_NAME, mode=0o700)
             self._held.is_shared = is_for_group(os.fstat(state))
             os.close(state)
-            self._look_whether_writable()
+            self._check_writable()
             if staging is not None:
                 os.close(self._held.open_below(f"{STATE_NAME}/{staging}", mode=0o700))
                 self.stage(staging)
@@ -148,7 +148,7 @@ class Directory:
 
         return BatchRecords(self.root, self._held, self.staging, self._batches)
 
-    def _look_whether_writable(self) -> None:
+    def _check_writable(self) -> None:
         """Raise OSError unless files can be written: the file system may have become read-only."""
         if not os.access(STATE_NAME, os.W_OK | os.X_OK, dir_fd=self._held.root_fd):
             is_read_only = os.fstatvfs(self._held.root_fd).f_flag & os.ST_RDONLY
@@ -233,7 +233,7 @@ class Directory:
             try:
                 self._rename(name, path)
             except FileNotFoundError:  # the directory was removed at this moment: it is created again
-                self._held.look_again()
+                self._held.check_again()
                 self._rename(name, path)
             self.holds_files = True
             self.refusals.note_success()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cfetch.storage import volume
     from cfetch.storage.guarded_disk import GuardedDisk
     from cfetch.storage.joining import Publishable
-    from cfetch.storage.lent_parts import PartLoans
+    from cfetch.storage.lent_parts import LentParts
     from cfetch.storage.salvage import Salvage
     from cfetch.storage.staging import Leftover
     from cfetch.storage.volume import Search
@@ -43,7 +43,7 @@ class DirectoryVolume:
         self.name = str(volume.root)
         trusts = disk.is_prompt and existing == "trust"
         self.search: Search | None = StandingFiles(volume) if trusts else None
-        self._loans: PartLoans | None = None
+        self._loans: LentParts | None = None
         self._is_open = False
         self._existing = existing
         self._keeps_time = keeps_time
@@ -67,13 +67,13 @@ class DirectoryVolume:
         return self._salvage
 
     @property
-    def loans(self) -> "PartLoans | None":
+    def loans(self) -> "LentParts | None":
         """What it lends to others, made when it is asked for first; None before ``open``."""
         if self._loans is None and self._is_open:
-            from cfetch.storage.lent_parts import PartLoans  # only batches ask: they may leave a volume
+            from cfetch.storage.lent_parts import LentParts  # only batches ask: they may leave a volume
 
             salvage = self._salvage or self._make_salvage([])
-            self._loans = PartLoans(self._volume, self._disk, salvage)
+            self._loans = LentParts(self._volume, self._disk, salvage)
         return self._loans
 
     def new_part(self, entry: Entry) -> Part:
@@ -98,7 +98,7 @@ class DirectoryVolume:
         self._volume.holds_files |= standing is not None
         return standing
 
-    async def adopt_leftover(self, entry: Entry, part: "volume.Part") -> None:
+    async def adopt_leftover(self, entry: Entry, part: "volume.PartPort") -> None:
         """Let the part continue the part of the entry that dead runs of this plan have left."""
         if self._salvage is not None:
             if self._loans is not None:
@@ -114,9 +114,9 @@ class DirectoryVolume:
     async def inspect_batches(self, batches: Sequence[tuple[str, Sequence[Entry]]]) -> list[Holding]:
         """Look up the batches' marks, their records, and the sizes of the files under their names."""
         begun = frozenset[str]() if self._salvage is None else self._salvage.begun_batches
-        return await self._disk.look(
+        return await self._disk.call_reading(
             lambda: [
-                _look_for_batch(self._volume, batch, entries, begun=batch in begun)
+                _inspect_batch(self._volume, batch, entries, begun=batch in begun)
                 for batch, entries in batches
             ]
         )
@@ -136,7 +136,7 @@ class DirectoryVolume:
             self._salvage.unmark_batch(batch)
 
     def publish(
-        self, parts: "Sequence[volume.Part]", ended: Ended, record: BatchRecord | None = None
+        self, parts: "Sequence[volume.PartPort]", ended: Ended, record: BatchRecord | None = None
     ) -> None:
         """Publish in a group with others, if the files are to be durable."""
         self._publisher.add(_join_pieces(self._volume, parts), ended, record)
@@ -150,7 +150,7 @@ class DirectoryVolume:
         """Passes on ``Publisher.left_behind``."""
         return self._publisher.left_behind
 
-    def withdraw_batch(self, batch: str, parts: "Sequence[volume.Part]") -> None:
+    def withdraw_batch(self, batch: str, parts: "Sequence[volume.PartPort]") -> None:
         """Remove record and files soon. A file that cannot be removed stays, without a record."""
         self._disk.tidy(lambda: self._volume.records.remove(batch))
         self._publisher.withdraw(_join_pieces(self._volume, parts))
@@ -159,7 +159,7 @@ class DirectoryVolume:
         """Call ``Publisher.run``, then check that files and batches still stand, unless the disk hangs."""
         await self._publisher.run()
         if not self.is_stuck:
-            await self._disk.look(self._volume.confirm)
+            await self._disk.call_reading(self._volume.confirm)
 
     def drain(self) -> None:
         """Call ``Publisher.drain``."""
@@ -241,7 +241,7 @@ async def _verify_file(directory: Directory, disk: Disk, existing: str, entry: E
     return Standing(algorithm) if hex_digest == entry.digest.hex else None
 
 
-def _look_for_batch(directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool) -> Holding:
+def _inspect_batch(directory: Directory, batch: str, entries: Sequence[Entry], *, begun: bool) -> Holding:
     standing: list[int] = []
     other: list[int] = []
     blocked: dict[int, Blocked | Unstorable] = {}
@@ -262,7 +262,7 @@ def _close(late: int | None) -> None:
         os.close(late)
 
 
-def _join_pieces(directory: Directory, parts: "Sequence[volume.Part]") -> "Sequence[Publishable]":
+def _join_pieces(directory: Directory, parts: "Sequence[volume.PartPort]") -> "Sequence[Publishable]":
     own = cast("Sequence[Part]", parts)
     if all(part.entry.piece is None for part in own):
         return own

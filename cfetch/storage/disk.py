@@ -14,7 +14,7 @@ from cfetch.base.errors import VolumeFault
 T = TypeVar("T")
 
 
-class Line:
+class DiskState:
     """The state of a disk for its parts; ``fault`` is set when their bytes will no longer be written."""
 
     __slots__ = ("fault", "lock")
@@ -27,7 +27,7 @@ class Line:
 class Disk(Protocol):
     """Carries out steps in order. A step raises CfetchError."""
 
-    line: Line
+    line: DiskState
     is_prompt: bool  # ``do`` is carried out at once
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401
@@ -45,11 +45,11 @@ class Disk(Protocol):
     async def beside(self, step: Callable[[], T]) -> T:
         """Like ``call``, for a step that takes seconds, while later steps go on."""
 
-    async def look(self, step: Callable[[], T]) -> T:
+    async def call_reading(self, step: Callable[[], T]) -> T:
         """Like ``call``, for a step that only reads, and does not wait for steps that write."""
 
     async def glance(self, step: Callable[[], T]) -> T:
-        """Like ``look``, but a cancellation is raised at once; the step must bear to end later."""
+        """Like ``call_reading``, but a cancellation is raised at once; the step must bear to end later."""
 
     @property
     def must_wait(self) -> bool:
@@ -70,7 +70,7 @@ class InlineDisk:
     written_bytes = None
 
     def __init__(self) -> None:
-        self.line = Line()
+        self.line = DiskState()
 
     def do(self, step: Callable[..., None], *args: Any, size_bytes: int = 0) -> None:  # noqa: ANN401, ARG002
         """Carry out the step at once. Raises what the step raises."""
@@ -89,7 +89,7 @@ class InlineDisk:
         return await asyncio.to_thread(step)
 
     beside = long
-    look = glance = call
+    call_reading = glance = call
 
     async def wait_for_room(self) -> None:
         """Return at once: there is always room."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, on_disk
-from cfetch.storage.group_rights import for_group, is_for_group, share_destination
+from cfetch.storage.group_rights import for_group, give_destination_to_group, is_for_group
 from cfetch.storage.lacking import LINKS, flush_file_system
 from cfetch.storage.tree import ReadOnlyTree
 
@@ -61,7 +61,7 @@ class Generations:
         """
         with on_disk(self._directory):
             if self._is_shared():
-                share_destination(self._directory)
+                give_destination_to_group(self._directory)
             self._directory.mkdir(parents=True, exist_ok=True)
             present = self._read_current()
             if present is not None:

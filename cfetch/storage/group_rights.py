@@ -58,7 +58,7 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
 
     ``name`` is in the directory ``dir_fd``, or a path. Raises OSError.
     """
-    is_shared = is_for_group(_look_above(name, dir_fd))
+    is_shared = is_for_group(_stat_parent(name, dir_fd))
     with for_group(is_shared=is_shared):
         descriptor = os.open(name, flags, mode | _GROUP_FILE if is_shared else mode, dir_fd=dir_fd)
     if is_shared:
@@ -72,13 +72,13 @@ def make_file(path: Path) -> None:
     os.close(create_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
-def _look_above(name: str | bytes | Path, dir_fd: int | None) -> os.stat_result:
+def _stat_parent(name: str | bytes | Path, dir_fd: int | None) -> os.stat_result:
     return os.fstat(dir_fd) if dir_fd is not None else Path(os.fsdecode(name)).parent.stat()
 
 
 def make_directory(name: str | bytes | Path, mode: int, *, dir_fd: int | None = None) -> None:
     """Make a directory in a state; in a shared one, for the group too. Raises OSError."""
-    if is_for_group(_look_above(name, dir_fd)):
+    if is_for_group(_stat_parent(name, dir_fd)):
         make_for_group(name, mode, dir_fd=dir_fd)
     else:
         os.mkdir(name, mode, dir_fd=dir_fd)
@@ -97,7 +97,7 @@ def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> No
         os.chmod(name, stat.S_IMODE(status.st_mode) | _OF_GROUP, dir_fd=dir_fd)
 
 
-def share_files(directory: Path) -> None:
+def give_files_to_group(directory: Path) -> None:
     """Let the group use this user's files below a directory, if it is in a shared state. Raises OSError.
 
     Another member may put files there at the same time, which that member shares, or replace some of these.
@@ -107,12 +107,12 @@ def share_files(directory: Path) -> None:
             with suppress(FileNotFoundError, PermissionError):
                 status = path.lstat()
                 if stat.S_ISDIR(status.st_mode):
-                    share_files(path)
+                    give_files_to_group(path)
                 elif stat.S_ISREG(status.st_mode) and status.st_mode & _GROUP_FILE != _GROUP_FILE:
                     path.chmod(stat.S_IMODE(status.st_mode) | _GROUP_FILE)
 
 
-def share_destination(root: Path) -> None:
+def give_destination_to_group(root: Path) -> None:
     """Let the directory's group put files there; make it if it is missing. Raises LocalFault, OSError."""
     root.mkdir(parents=True, exist_ok=True)
     status = root.stat()
@@ -124,7 +124,7 @@ def share_destination(root: Path) -> None:
     _open_to_group(root)
 
 
-def share_state(state: Path) -> None:
+def give_state_to_group(state: Path) -> None:
     """Share the state, and what is in it, with the group of its directory. Raises LocalFault, OSError."""
     state.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):

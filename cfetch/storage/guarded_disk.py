@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from cfetch.base.errors import VolumeFault
 from cfetch.base.threads import start_thread
-from cfetch.storage.disk import Line
+from cfetch.storage.disk import DiskState
 from cfetch.storage.hanging_calls import begin_beside
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class _Call:
         self,
         step: Callable[[], Any],
         undo: Callable[[Any], None] | None,
-        line: Line,
+        line: DiskState,
         future: "asyncio.Future[Any]",
     ) -> None:
         self.step = step
@@ -50,13 +50,13 @@ class _Step(NamedTuple):
     step: Callable[..., None]
     args: tuple[Any, ...]
     size_bytes: int
-    line: Line | None  # None: the step tidies up
+    line: DiskState | None  # None: the step tidies up
 
 
 class _Turn(NamedTuple):
     """The step that the thread carries out now: its line, and when it was begun."""
 
-    line: Line | None
+    line: DiskState | None
     since_s: float
 
 
@@ -72,7 +72,7 @@ class GuardedDisk:
     def __init__(
         self, name: str, monotonic: Callable[[], float], *, longest_end_s: float = LONGEST_END_S
     ) -> None:
-        self.line = Line()
+        self.line = DiskState()
         self._longest_end_s = longest_end_s
         self._name = name
         self._monotonic = monotonic
@@ -113,9 +113,9 @@ class GuardedDisk:
     async def beside(self, step: Callable[[], T]) -> T:
         """Carry out the step in another thread, when all steps requested before are done."""
         await self.call(lambda: None)
-        return await self.look(step)
+        return await self.call_reading(step)
 
-    async def look(self, step: Callable[[], T]) -> T:
+    async def call_reading(self, step: Callable[[], T]) -> T:
         """Carry out the step in a thread beside the disk's."""
         return cast("T", await self._answer(self._begin_beside(step)))
 
@@ -183,7 +183,7 @@ class GuardedDisk:
 
     def abandon(self, why: str) -> None:
         """Stop waiting for all calls, and begin a new line."""
-        line, self.line = self.line, Line()
+        line, self.line = self.line, DiskState()
         with line.lock:
             line.fault = VolumeFault(why)
             over = {call for call in self._calls if call.is_over}

@@ -18,7 +18,7 @@ from cfetch.base.secret import printable
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.part import Part
-from cfetch.storage.source_records import Source
+from cfetch.storage.source_records import SourceRecord
 
 JOINED = "j"  # prefix of the names of such files among the parts; they are of no use to a later run
 COPY_BYTES = 128 << 10  # at a time: four times as fast as 1 MiB, which leaves the processor's cache
@@ -71,7 +71,7 @@ class JoinedFile:
                     part.file.check()
                 if joined.tell() != piece.file_bytes:
                     raise VolumeFault(f"the disk has lost bytes of {printable(self._path)}")
-                self._volume.sources.note(joined.fileno(), self._path, Source(piece.source))
+                self._volume.sources.note(joined.fileno(), self._path, SourceRecord(piece.source))
         except OSError as error:
             raise volume_fault(error, f"cannot join the pieces of {printable(self._path)}") from None
 

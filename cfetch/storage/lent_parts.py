@@ -29,7 +29,7 @@ ANSWER_S = 5.0  # for one read; the entries of a batch wait for it at the same t
 SLOWEST_BPS = 4 << 20  # a disk that reads more slowly is no better than most servers
 
 
-class PartLoans:
+class LentParts:
     """Implements ``volume.Loans`` for a directory."""
 
     def __init__(self, directory: Directory, disk: Disk, salvage: Salvage) -> None:
@@ -39,7 +39,7 @@ class PartLoans:
         self._coming: dict[str, asyncio.Task[None]] = {}  # by owner: parts that are being closed
         self._has_failed = False
 
-    def keep(self, part: volume.Part, *, whole: bool) -> None:
+    def keep(self, part: volume.PartPort, *, whole: bool) -> None:
         """Implements ``volume.Loans.keep``."""
         assert isinstance(part, Part)
         if self._has_failed or not part.position:
@@ -55,7 +55,7 @@ class PartLoans:
         if leftover is not None:
             self._salvage.add(leftover)
 
-    async def lend(self, entry: Entry, part: volume.Part) -> None:
+    async def lend(self, entry: Entry, part: volume.PartPort) -> None:
         """Implements ``volume.Loans.lend``."""
         await self.wait_for(entry)
         loan = None if self._has_failed else self._salvage.take_best(entry)
@@ -88,7 +88,7 @@ class PartLoans:
         else:
             self._salvage.remove_leftovers(entry)
 
-    async def _copy(self, entry: Entry, part: volume.Part, leftover: Leftover, note: Note | None) -> None:
+    async def _copy(self, entry: Entry, part: volume.PartPort, leftover: Leftover, note: Note | None) -> None:
         """Copy what is held, in order. Raises LocalFault of the part's own volume, never of this one."""
         if not part.position and note is not None and note.identity == identity_of(entry):
             part.validator = note.validator
@@ -128,7 +128,7 @@ def _find_total(note: Note | None) -> int | None:
     return None if note is None or not isinstance(note.total_bytes, int) else note.total_bytes
 
 
-def _adds_to(part: volume.Part, entry: Entry, leftover: Leftover, note: Note | None) -> bool:
+def _adds_to(part: volume.PartPort, entry: Entry, leftover: Leftover, note: Note | None) -> bool:
     """Whether the leftover has bytes that ``part`` lacks, and that may be joined with those it has."""
     if not part.position:
         return True
@@ -173,7 +173,9 @@ class _Reading:
             if sink.must_wait:
                 await sink.wait_for_room()
 
-    async def fill_gaps(self, part: volume.Part, ranges: HeldRanges, held: Sequence[tuple[int, int]]) -> None:
+    async def fill_gaps(
+        self, part: volume.PartPort, ranges: HeldRanges, held: Sequence[tuple[int, int]]
+    ) -> None:
         """Copy what the part lacks of the bytes ``held``. Raises as ``copy``."""
         for start, stop in [gap for pair in held for gap in ranges.unheld(*pair)]:
             sink = part.open_segment(ranges.join(start, stop))

@@ -26,7 +26,7 @@ from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges, Segment
     from cfetch.storage.part import Part as FilePart
-    from cfetch.storage.volume import Loans, Part, Search, Sink
+    from cfetch.storage.volume import Loans, PartPort, Search, Sink
 
 MAPPED_FROM_BYTES = 128 << 10  # smaller files would need more mappings than a process may have
 MAPPED_TO_BYTES = 32 << 20  # glibc maps what is larger; and these are copied when they are taken
@@ -173,7 +173,7 @@ class MemoryPart:
             cast("FilePart", self), self.ranges, segment, self.validator if same_source else None
         )
 
-    def open_second(self) -> "Part | None":
+    def open_second(self) -> "PartPort | None":
         """Make another part, if there is memory for a second copy of the file."""
         size_bytes = self.entry.size_bytes or self.total_bytes
         if size_bytes is None or not self._volume.room.lend(size_bytes):
@@ -340,7 +340,7 @@ class MemoryVolume:
         """None: no file is there."""
         return None
 
-    async def adopt_leftover(self, entry: Entry, part: "Part") -> None:
+    async def adopt_leftover(self, entry: Entry, part: "PartPort") -> None:
         """Do nothing: no earlier run has left anything."""
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
@@ -356,7 +356,7 @@ class MemoryVolume:
     def unmark_batch(self, batch: str) -> None:
         """Do nothing: no later run comes."""
 
-    def publish(self, parts: Sequence["Part"], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002 - the port's
+    def publish(self, parts: Sequence["PartPort"], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002 - the port's
         """Hand the parts over."""
         for part in parts:
             assert isinstance(part, MemoryPart)
@@ -366,7 +366,7 @@ class MemoryVolume:
     def remove_older(self, entry: Entry) -> None:
         """Do nothing: there is no older file."""
 
-    def withdraw_batch(self, batch: str, parts: Sequence["Part"]) -> None:
+    def withdraw_batch(self, batch: str, parts: Sequence["PartPort"]) -> None:
         """Never called: there is no other volume."""
         raise NotImplementedError(batch)
 

@@ -13,7 +13,7 @@ from cfetch.storage.locks import need_lock, release_lock, take_lock
 WAIT = "wait until it has ended (--wait does), or end it, and run the same command again"
 
 
-def share(directory: Directory) -> None:
+def register_run(directory: Directory) -> None:
     """Note that a run is at work here. Raises Held while batches are moved; LocalFault."""
     held = f"cfetch volume is moving batches of {directory.root} ({{holder}}); {WAIT}"
     try:  # without locks nobody can move batches here

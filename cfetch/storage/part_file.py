@@ -24,7 +24,7 @@ from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
-from cfetch.storage.source_records import Source
+from cfetch.storage.source_records import SourceRecord
 from cfetch.storage.staging import Leftover, boot_id
 
 _DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT\Z", re.ASCII)
@@ -283,7 +283,9 @@ class PartFile:
                 os.utime(self.fd, (changed_s, changed_s))
         has_record = self._entry.digest is None or self._entry.is_named_by_server
         if self.fd >= 0 and has_record and self._entry.piece is None:
-            source = Source(self.identity, validator, self._entry.size_bytes)  # a whole part has this size
+            source = SourceRecord(
+                self.identity, validator, self._entry.size_bytes
+            )  # a whole part has this size
             self._volume.sources.note(self.fd, self._entry.path, source)
         self.close()
 
@@ -336,7 +338,7 @@ class PartFile:
         if not is_made or self.lost:
             return None
         with contextlib.suppress(OSError):
-            return self._volume.staging.look_at_part(self._name)
+            return self._volume.staging.find_leftover(self._name)
         return None
 
     def take_over(self, leftover: Leftover) -> bool:

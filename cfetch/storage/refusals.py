@@ -35,7 +35,7 @@ _WAY_OUT = "give it another name, or another --to"
 _RIGHTS = {errno.EDQUOT, errno.EACCES, errno.EPERM}
 
 
-class Refusals:
+class NameRefusals:
     """Decides what the refusals of one volume mean; it remembers which files were refused in a row.
 
     ``spares_entries``: False where other volumes may take the file, so that a fault is always the volume's.

@@ -37,7 +37,7 @@ SOURCES = "sources"  # below the volume's state directory
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourceRecord(msgspec.Struct, frozen=True):
     """``identity`` is a hash of the link; ``etag`` is the kept form of the bytes' strong ETag.
 
     ``size_bytes`` is the size of the file when it was published. None: not known.
@@ -55,7 +55,7 @@ _FORM, _FORM_OF_HASH = b"\x01", b"\x02"
 _FORMS = (_FORM, _FORM_OF_HASH)
 _IDENTITY_BYTES, _SIZE_BYTES = 16, 6
 _HEAD_BYTES = 1 + _IDENTITY_BYTES + _SIZE_BYTES
-SUPERSEDED = Source("0" * 2 * _IDENTITY_BYTES)
+SUPERSEDED = SourceRecord("0" * 2 * _IDENTITY_BYTES)
 """The record of a file that is an older version, even if it has the right size."""
 
 
@@ -70,7 +70,7 @@ _PAIR = msgspec.json.Decoder(tuple[str, str | None])
 _LINE = msgspec.json.Decoder(tuple[str, int, int, str, str | None])
 
 
-def _encode_source(source: Source) -> bytes:
+def _encode_source(source: SourceRecord) -> bytes:
     """The bytes of the attribute. ``identity`` is 32 hex digits, and the size is known."""
     size = (source.size_bytes or 0).to_bytes(_SIZE_BYTES)
     head = bytes.fromhex(source.identity) + size
@@ -78,22 +78,22 @@ def _encode_source(source: Source) -> bytes:
     return _FORM_OF_HASH + head + bytes.fromhex(etag) if is_hash(etag) else _FORM + head + etag[1:-1].encode()
 
 
-def _decode_source(raw: bytes) -> Source | None:
+def _decode_source(raw: bytes) -> SourceRecord | None:
     """Decode the attribute; None if cfetch did not write it."""
     try:
         if raw[:1] in _FORMS and len(raw) >= _HEAD_BYTES:
             size_bytes, kept = int.from_bytes(raw[1 + _IDENTITY_BYTES : _HEAD_BYTES]), raw[_HEAD_BYTES:]
             etag = kept.hex() if raw[:1] == _FORM_OF_HASH else f'"{kept.decode("ascii")}"'
-            return Source(raw[1 : 1 + _IDENTITY_BYTES].hex(), etag if kept else None, size_bytes)
+            return SourceRecord(raw[1 : 1 + _IDENTITY_BYTES].hex(), etag if kept else None, size_bytes)
         if raw[:1] == b"{":
-            return Source(_OBJECT.decode(raw).identity)
+            return SourceRecord(_OBJECT.decode(raw).identity)
         text, _ = _PAIR.decode(raw)
-        return Source(base64.b64decode(text + "==", validate=True).hex())
+        return SourceRecord(base64.b64decode(text + "==", validate=True).hex())
     except (ValueError, *NOT_DECODED):
         return None
 
 
-def set_source(descriptor: int, source: Source) -> None:
+def set_source(descriptor: int, source: SourceRecord) -> None:
     """Write the attribute of an open file. Raises OSError."""
     try:
         os.setxattr(descriptor, ATTRIBUTE, _encode_source(source))
@@ -101,7 +101,7 @@ def set_source(descriptor: int, source: Source) -> None:
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from None
 
 
-def source_of(descriptor: int) -> Source | None:
+def source_of(descriptor: int) -> SourceRecord | None:
     """Read the attribute of an open file; None if there is none, or if cfetch did not write it.
 
     Raises OSError if the file system has no attributes.
@@ -116,16 +116,16 @@ def source_of(descriptor: int) -> Source | None:
         return None
 
 
-class Sources:
+class SourceRecords:
     """The records of the files beneath ``root``. Raises VolumeFault: the root is another directory now."""
 
     def __init__(self, root: Path, held: HeldDirectories) -> None:
         self._name = os.fsencode(root) + b"/"
         self._held = held
         self._parent: str | None = None  # without attributes: the directory whose records were read last
-        self._records: dict[str, tuple[int, Source]] = {}
+        self._records: dict[str, tuple[int, SourceRecord]] = {}
 
-    def find(self, path: SafePath) -> Source | None:
+    def find(self, path: SafePath) -> SourceRecord | None:
         """The source of the file at ``path``, as noted by ``note``; None: it is not known.
 
         This takes one system call. The attribute is read by the file's name, which the caller has just
@@ -139,7 +139,7 @@ class Sources:
             return self._find_beneath(path)
         return _decode_source(raw)
 
-    def _find_beneath(self, path: SafePath) -> Source | None:
+    def _find_beneath(self, path: SafePath) -> SourceRecord | None:
         """Find the source if the attribute cannot be read by name: no file, or no attributes at all."""
         with suppress(OSError), self._held.lock:
             parent, _, leaf = path.rpartition("/")
@@ -152,7 +152,7 @@ class Sources:
                 os.close(descriptor)
         return None
 
-    def note(self, descriptor: int, path: SafePath, source: Source) -> None:
+    def note(self, descriptor: int, path: SafePath, source: SourceRecord) -> None:
         """Note the source of an open file that is, or will be, at ``path``, if possible.
 
         A source without ``size_bytes`` gets the size of the file, which must not be changed afterwards.
@@ -173,7 +173,7 @@ class Sources:
             return os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mtime
         return 0.0
 
-    def _note_in_state(self, path: str, source: Source, changed_ns: int) -> None:
+    def _note_in_state(self, path: str, source: SourceRecord, changed_ns: int) -> None:
         parent, _, leaf = path.rpartition("/")
         etag = keep_etag(source.etag)
         line = msgspec.json.encode((leaf, changed_ns, source.size_bytes or 0, source.identity, etag))
@@ -189,7 +189,7 @@ class Sources:
             os.close(descriptor)
         self._parent = None
 
-    def _find_in_state(self, path: str, status: os.stat_result) -> Source | None:
+    def _find_in_state(self, path: str, status: os.stat_result) -> SourceRecord | None:
         """The record of the file that has this ``status`` now."""
         parent, _, leaf = path.rpartition("/")
         if parent != self._parent:
@@ -199,8 +199,8 @@ class Sources:
         fits = source is not None and (changed_ns, source.size_bytes) == (status.st_mtime_ns, status.st_size)
         return source if fits else None
 
-    def _read(self, parent: str) -> dict[str, tuple[int, Source]]:
-        records: dict[str, tuple[int, Source]] = {}
+    def _read(self, parent: str) -> dict[str, tuple[int, SourceRecord]]:
+        records: dict[str, tuple[int, SourceRecord]] = {}
         with suppress(OSError):
             descriptor = os.open(
                 f"{STATE_NAME}/{SOURCES}/{_name_of(parent)}",
@@ -211,7 +211,7 @@ class Sources:
                 for line in file:
                     with suppress(*NOT_DECODED):  # torn by a crash
                         leaf, changed_ns, size_bytes, identity, etag = _LINE.decode(line)
-                        records[leaf] = changed_ns, Source(identity, etag, size_bytes)
+                        records[leaf] = changed_ns, SourceRecord(identity, etag, size_bytes)
         return records
 
 

@@ -129,7 +129,7 @@ class Staging:
         """The directory of this run below ``attempts``."""
         return self.path.split("/", 2)[2]
 
-    def look_at_part(self, name: str) -> Leftover:
+    def find_leftover(self, name: str) -> Leftover:
         """A part of this run that is closed, as a leftover. Raises OSError."""
         status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         note = b""

@@ -18,7 +18,7 @@ from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.resume import identity_of
-from cfetch.storage.source_records import Source
+from cfetch.storage.source_records import SourceRecord
 
 MOST_HASHED_BYTES = 256 << 10  # a larger file is read by a worker, in a thread if need be
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -51,12 +51,14 @@ class StandingFiles:
                 except (OSError, LocalFault):
                     vouched += [None] * len(files)
                 else:
-                    vouched += [_look_at(self._directory, descriptor, leaf, entry) for leaf, entry in files]
+                    vouched += [
+                        _find_proof(self._directory, descriptor, leaf, entry) for leaf, entry in files
+                    ]
         self._directory.holds_files |= any(vouched)
         return vouched
 
 
-def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
+def vouch(source: SourceRecord | None, entry: Entry, size_bytes: int) -> str | None:
     """The proof for a file of ``size_bytes`` that came from ``source``, if that is known; None: no proof.
 
     A file of the stated size needs no record, as another tool may have put it there. If no size is stated,
@@ -76,7 +78,7 @@ def vouch(source: Source | None, entry: Entry, size_bytes: int) -> str | None:
     return BY_SIZE if is_any or _came_from_its_link(source, entry) else None
 
 
-def _came_from_its_link(source: Source | None, entry: Entry) -> bool:
+def _came_from_its_link(source: SourceRecord | None, entry: Entry) -> bool:
     if source is None:
         return False
     if source.identity == identity_of(entry):
@@ -84,7 +86,7 @@ def _came_from_its_link(source: Source | None, entry: Entry) -> bool:
     return any(source.identity == identity_of(entry, mirror) for mirror in entry.mirrors)
 
 
-def _look_at(directory: Directory, descriptor: int, leaf: bytes, entry: Entry) -> str | None:
+def _find_proof(directory: Directory, descriptor: int, leaf: bytes, entry: Entry) -> str | None:
     try:
         status = os.stat(leaf, dir_fd=descriptor, follow_symlinks=False)
     except OSError:

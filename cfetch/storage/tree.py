@@ -25,7 +25,7 @@ class Stopped(Exception):
     """The hash is not needed any more; the function ``read`` of ``hash_of`` raises this."""
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A name in the tree at ``path``, which may be no valid Unicode; ``is_file``: a regular file."""
 
     path: str
@@ -56,7 +56,7 @@ class Tree(Protocol):
     ) -> tuple[str, int]:
         """The hash of a file and the number of bytes, as ``ReadOnlyTree.hash_of``."""
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FoundFile]:
         """Yield all files, as ``ReadOnlyTree.walk``."""
 
 
@@ -189,7 +189,7 @@ class ReadOnlyTree:
                 listed.close()
                 os.close(descriptor)
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FoundFile]:
         """Yield everything except directories, in the order of names; cfetch's own state is left out.
 
         Raises:
@@ -207,7 +207,7 @@ class ReadOnlyTree:
                         self._open_listing(f"{prefix}{name}/", self._below(descriptor, name, prefix))
                     )
                 else:
-                    yield Found(prefix + name, is_file)
+                    yield FoundFile(prefix + name, is_file)
         finally:
             for descriptor, _, _ in open_directories:
                 os.close(descriptor)

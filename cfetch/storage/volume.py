@@ -56,7 +56,7 @@ class Sink(Protocol):
         """End the stream's segment, if it has one: the rest of it is missing again. May be repeated."""
 
 
-class Part(Sink, Protocol):
+class PartPort(Sink, Protocol):
     """One entry's bytes on their way. Its own state is known at once, in the event loop.
 
     ``position`` is the number of bytes held. ``ranges``: None while bytes come in order.
@@ -79,7 +79,7 @@ class Part(Sink, Protocol):
         Bytes from another source are joined only if the manifest's hash will prove them.
         """
 
-    def open_second(self) -> "Part | None":
+    def open_second(self) -> "PartPort | None":
         """Make another, empty part of the same entry, for a second request; None: the volume cannot."""
 
     @property
@@ -124,10 +124,10 @@ class Search(Protocol):
 class Loans(Protocol):
     """Lends the parts of entries whose batches have left the volume, or leave it now, to another volume."""
 
-    def keep(self, part: Part, *, whole: bool) -> None:
+    def keep(self, part: PartPort, *, whole: bool) -> None:
         """Keep a part, if its bytes can be proved; else discard it. ``whole``: it is verified."""
 
-    async def lend(self, entry: Entry, part: Part) -> None:
+    async def lend(self, entry: Entry, part: PartPort) -> None:
         """Copy the bytes that are kept of the entry and that another volume's ``part`` lacks; drop them here.
 
         Bytes that cannot be read, or not soon, are not copied. Raises LocalFault of ``part``.
@@ -153,7 +153,7 @@ class Volume(Protocol):
     async def open(self) -> None:
         """Look up the leftovers of dead runs; called once, before all other methods."""
 
-    def new_part(self, entry: Entry) -> Part:
+    def new_part(self, entry: Entry) -> PartPort:
         """Make a new, empty part."""
 
     def has_nothing_of(self, entry: Entry) -> bool:
@@ -165,7 +165,7 @@ class Volume(Protocol):
     async def verify_existing(self, entry: Entry) -> Standing | None:
         """Verify the file under the entry's name. None: there is no file with a proof. Raises Blocked."""
 
-    async def adopt_leftover(self, entry: Entry, part: Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: PartPort) -> None:
         """Let an empty part continue the part that a dead run has left."""
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
@@ -180,7 +180,7 @@ class Volume(Protocol):
     def unmark_batch(self, batch: str) -> None:
         """Remove that mark."""
 
-    def publish(self, parts: Sequence[Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(self, parts: Sequence[PartPort], ended: Ended, record: BatchRecord | None = None) -> None:
         """Publish all parts or none, then write the record of their batch, then call ``ended``."""
 
     def remove_older(self, entry: Entry) -> None:
@@ -193,7 +193,7 @@ class Volume(Protocol):
     def left_behind(self) -> int:
         """The number of files that stayed here although their batch moved, as they could not be removed."""
 
-    def withdraw_batch(self, batch: str, parts: Sequence[Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: Sequence[PartPort]) -> None:
         """Undo the commit of a batch that moves to another volume, its record included."""
 
     async def run(self) -> None:

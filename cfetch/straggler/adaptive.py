@@ -17,18 +17,18 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.check import Check, Flagged
-from cfetch.straggler.entries import Entries
+from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.feedback import Budget, Feedback
-from cfetch.straggler.fresh_attempt import LEAST, Fresh, Sample
+from cfetch.straggler.fresh_attempt import LEAST, BroughtFile, FreshAttempts
 from cfetch.straggler.handshake import next_syn_s
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.regime import Regimes
 from cfetch.straggler.rescues import Rescues
-from cfetch.straggler.second_requests import Seconds
+from cfetch.straggler.second_requests import SecondRequestChooser
 from cfetch.straggler.stall import gap_s
-from cfetch.straggler.suspects import Court
-from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, Watch
-from cfetch.straggler.ways_to_ask import Cure
+from cfetch.straggler.suspects import SuspectJudge
+from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, WatchedAttempts
+from cfetch.straggler.ways_to_ask import WayToAsk
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
@@ -50,17 +50,17 @@ class Adaptive:
     ) -> None:
         self.tick_s = TICK_S
         known = age_knowledge(knowledge, wall_s)
-        self._fresh = Fresh(known)
+        self._fresh = FreshAttempts(known)
         self._feedback = Feedback({name for name, host in known.hosts.items() if host.serves})
         self._budget = Budget(concurrency)
         self._rescues = Rescues()
         self._median = RunningQuantile()
-        self._entries = Entries()
+        self._entries = EntryHistory()
         self._counted: set[int] = set()
-        self._watch = Watch(Bars(config.multiplier, self._fresh, self._feedback))
+        self._watch = WatchedAttempts(Bars(config.multiplier, self._fresh, self._feedback))
         self._live = self._watch.live
-        self._court = Court(self._watch, self._entries)
-        self.seconds = Seconds(self._watch, self._court, self._budget)
+        self._court = SuspectJudge(self._watch, self._entries)
+        self.seconds = SecondRequestChooser(self._watch, self._court, self._budget)
         self._regimes = Regimes(self._watch, self._fresh, known)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
@@ -104,7 +104,7 @@ class Adaptive:
         immune: bool,
         mitigations: int,
         asks: int = 1,
-    ) -> Cure:
+    ) -> WayToAsk:
         """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``.
 
         ``asks``: how often its object was asked for, this time included. Returns how it should ask.
@@ -204,9 +204,9 @@ class Adaptive:
         held_back = None
         lame: list[int] = []
         own_s = now_s - self._lost_s
-        if not lost_s and self._watch.look(now_s, own_s, attempts):
+        if not lost_s and self._watch.note_progress(now_s, own_s, attempts):
             keys, held_back = self._court.rule(own_s, attempts)
-            anew = self._regimes.look(attempts, own_s)
+            anew = self._regimes.learn_from(attempts, own_s)
             self._court.tried += anew.witnesses
             stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys))
             stragglers += self._flag(keys, now_s, attempts, most=self._budget.count_allowed(now_s))
@@ -264,7 +264,7 @@ class Adaptive:
             self._counted.add(attempt.key)
         if attempt.is_fresh:
             self._rescues.note(attempt.host, slow=True)
-        evidence, slot = self._watch.place(attempt)
+        evidence, slot = self._watch.find_evidence(attempt)
         size_bytes, terms = attempt.size_bytes or 0, evidence.terms(slot)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
         if math.isnan(expected_s):  # no file has ended yet; a witness was faster
@@ -289,7 +289,7 @@ class Adaptive:
         if fresh_s is None or duration_s <= self._watch.bars.multiplier * fresh_s:
             self._court.add_witness(attempt.host, attempt.start_s, duration_s)
         first_s = None if first_s is None else min(first_s, duration_s)
-        if self._fresh.add(attempt.host, Sample(size_bytes, duration_s, first_s, end_s)):
+        if self._fresh.add(attempt.host, BroughtFile(size_bytes, duration_s, first_s, end_s)):
             self._watch.expect_news()
 
     def _end(self, key: int) -> JudgedAttempt | None:

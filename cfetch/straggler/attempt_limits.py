@@ -14,7 +14,7 @@ MOST_PADDING = 1.0  # of the normal duration: at a sigma of 1 the mean is 1.65 m
 MIN_SEGMENT_BYTES = 64 << 10  # the least that shows a rate; the gain in seconds decides about the request
 
 
-class Terms(NamedTuple):
+class AttemptLimits(NamedTuple):
     """The limits of one attempt.
 
     The attempt is too slow if its rest of ``r`` bytes needs more than ``limit_s + r * limit_s_per_byte``
@@ -29,18 +29,18 @@ class Terms(NamedTuple):
     pace_s: float
 
 
-NO_TERMS = Terms(math.nan, math.nan, math.nan, math.nan, math.nan)  # no attempt exceeds these
+NO_TERMS = AttemptLimits(math.nan, math.nan, math.nan, math.nan, math.nan)  # no attempt exceeds these
 
 
 @lru_cache(maxsize=1024)  # a run's attempts have few different sizes, and are judged anew twice a second
-def terms_of(fit: Fit, size_bytes: float, multiplier: float, leniency: float) -> Terms:
+def terms_of(fit: Fit, size_bytes: float, multiplier: float, leniency: float) -> AttemptLimits:
     """The terms for an attempt at ``size_bytes``; ``leniency`` is 1 at a run's start.
 
     A fresh attempt needs a connection, which costs one more latency than a request.
     """
     times = leniency * (multiplier + min(PADDING_SIGMAS * fit.spread, MOST_PADDING))
     pace_s = fit.pace_s(size_bytes)
-    return Terms(
+    return AttemptLimits(
         limit_s=times * (fit.latency_s + fit.first_byte_s) + leniency * PADDING_S,
         limit_s_per_byte=times * pace_s,
         guard_s=max(GUARD_S, GUARD_LATENCIES * fit.first_byte_s),

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from cfetch.straggler.check import Check
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Live, SecondRequests
-from cfetch.straggler.ways_to_ask import NO_CURE, Cure
+from cfetch.straggler.ways_to_ask import NO_CURE, WayToAsk
 
 
 class BasePolicy:
@@ -49,7 +49,7 @@ class BasePolicy:
         immune: bool,
         mitigations: int,
         asks: int = 1,
-    ) -> Cure:
+    ) -> WayToAsk:
         """Ask as usual."""
         return NO_CURE
 

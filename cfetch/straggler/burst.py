@@ -10,7 +10,7 @@ from collections import deque
 
 from cfetch.base.backoff import double
 from cfetch.straggler.fresh_attempt import middle
-from cfetch.straggler.ways_to_ask import LEAST_FALLEN, MUCH, Pace, Reply
+from cfetch.straggler.ways_to_ask import LEAST_FALLEN, MUCH, EndedReply, FlowingAttempt
 
 ALIKE = 0.2  # share of bytes beyond the burst after which an attempt shows as slow, in windows of 0.3 s
 NEAR = 0.06  # of the middle byte: falls so near to it are alike; lost packets cause falls anywhere
@@ -32,11 +32,11 @@ class Bursts:
         self.rate_bps = 0.0
         self._since_s = -math.inf
         self._is_refuted = False
-        self._replies: deque[Reply] = deque(maxlen=RECENT)
+        self._replies: deque[EndedReply] = deque(maxlen=RECENT)
         self._probe_s = -math.inf
         self._wait_s = FIRST_PROBE_S
 
-    def look(self, paces: list[Pace], now_s: float) -> Pace | None:
+    def learn_from(self, paces: list[FlowingAttempt], now_s: float) -> FlowingAttempt | None:
         """Learn the size of the host's bursts (``chunk_bytes``) from the attempts under way.
 
         Returns an attempt to be asked anew as a witness, if only that would show the size.
@@ -73,20 +73,20 @@ class Bursts:
             sooner += reply_bytes < SOONER * expected_s * rate_bps
         return sooner > (1 - MOST) * len(longer)
 
-    def note(self, reply: Reply) -> None:
+    def note(self, reply: EndedReply) -> None:
         """Note a reply that came to its end."""
         self._replies.append(reply)
 
-    def is_cured_by(self, pace: Pace) -> bool:
+    def is_cured_by(self, pace: FlowingAttempt) -> bool:
         """Whether the attempt, which asked for the whole file, has come beyond the burst."""
         return self.chunk_bytes > 0 and pace.began_s < self._since_s and pace.fell_bytes is not None
 
-    def _doubt(self, paces: list[Pace], now_s: float) -> None:
+    def _doubt(self, paces: list[FlowingAttempt], now_s: float) -> None:
         later = [pace for pace in paces if pace.began_s >= self._since_s and pace.fell_bytes is not None]
         if sum(now_s - pace.fell_s > REFUTED_S for pace in later) >= LEAST_FALLEN:
             self.chunk_bytes, self._is_refuted = 0, True
 
-    def _choose_witness(self, paces: list[Pace], now_s: float) -> Pace | None:
+    def _choose_witness(self, paces: list[FlowingAttempt], now_s: float) -> FlowingAttempt | None:
         fell_s = [pace.fell_s for pace in paces if pace.fell_bytes is not None]
         if now_s < self._probe_s or len(fell_s) < len(paces) or max(fell_s) - min(fell_s) < SPREAD_S:
             return None
@@ -99,7 +99,7 @@ class Bursts:
         return witness
 
 
-def _find_fall(paces: list[Pace]) -> int | None:
+def _find_fall(paces: list[FlowingAttempt]) -> int | None:
     """The byte after which the attempts became slow; None if it is not about the same for nearly all."""
     fell = [pace.fell_bytes for pace in paces if pace.fell_bytes is not None]
     if len(fell) < LEAST_FALLEN:

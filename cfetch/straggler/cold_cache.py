@@ -7,7 +7,7 @@ compared with first requests over new connections at the same time, as a connect
 from collections import deque
 
 from cfetch.straggler.fresh_attempt import middle
-from cfetch.straggler.ways_to_ask import MUCH, Pace, Reply, quantile
+from cfetch.straggler.ways_to_ask import MUCH, EndedReply, FlowingAttempt, quantile
 
 LEAST_FIRST = 4  # first requests that are slow at once
 HIGH = 0.9  # quantile: one first request of ten may be fast for another reason
@@ -15,7 +15,7 @@ RECENT = 64  # first replies: a fast one shows that not all objects are cold
 LEAST_WARMED = 8  # warmed replies, after which warming must have helped
 
 
-class Cold:
+class ColdCache:
     """The cache of one host. ``warms``: objects are first asked for a byte; ``rate_bps``: the witness's."""
 
     def __init__(self, rate_bps: float = 0.0, *, warms: bool = False) -> None:
@@ -25,13 +25,13 @@ class Cold:
         self._warmed: deque[float] = deque(maxlen=LEAST_WARMED)
         self._is_refuted = False
 
-    def look(self, paces: list[Pace]) -> None:
+    def learn_from(self, paces: list[FlowingAttempt]) -> None:
         """Look at the attempts under way."""
         later = [pace.rate_bps for pace in paces if pace.asks > 1]
         if later:
             self.hear(max(later), paces)
 
-    def note(self, reply: Reply) -> None:
+    def note(self, reply: EndedReply) -> None:
         """Note a reply that came to its end."""
         if reply.asks == 1:
             self._firsts.append(reply.rate_bps)
@@ -40,7 +40,7 @@ class Cold:
             if len(self._warmed) == LEAST_WARMED and MUCH * middle(self._warmed) < self.rate_bps:
                 self.warms, self._is_refuted = False, True
 
-    def hear(self, witness_bps: float, paces: list[Pace]) -> None:
+    def hear(self, witness_bps: float, paces: list[FlowingAttempt]) -> None:
         """Compare the rate of a later request with those of the first requests under way."""
         firsts = [pace.best_bps for pace in paces if pace.is_first]
         if self.warms or self._is_refuted or len(firsts) < LEAST_FIRST:
@@ -49,6 +49,6 @@ class Cold:
         if usual > 0 and witness_bps >= MUCH * high * high / usual:  # beyond ``high`` by their spread again
             self.warms, self.rate_bps = True, witness_bps
 
-    def is_cured_by(self, pace: Pace) -> bool:
+    def is_cured_by(self, pace: FlowingAttempt) -> bool:
         """Whether the attempt is slow because it is the first request for its object."""
         return self.warms and pace.asks == 1

@@ -12,7 +12,7 @@ from collections import deque
 
 from cfetch.base.backoff import double
 from cfetch.straggler.fresh_attempt import middle
-from cfetch.straggler.ways_to_ask import Pace, Reply, quantile
+from cfetch.straggler.ways_to_ask import EndedReply, FlowingAttempt, quantile
 
 RECENT = 64  # replies: four rounds of 16 connections
 LEAST_REPLIES = 8  # replies that show a rate
@@ -26,7 +26,7 @@ LOW = 1 / 16
 LEAST_RETIRE_BYTES = 256 << 10  # a connection that brings less is not worth its handshake
 
 
-class Wear:
+class ConnectionWear:
     """The replies of one host.
 
     ``retire_bytes``: a connection is retired after these; 0: never. ``rate_bps``: the witnesses' rate.
@@ -38,12 +38,12 @@ class Wear:
         self._since_s = -math.inf
         self._cured: deque[float] = deque(maxlen=LEAST_CURED)
         self._new: deque[float] = deque(maxlen=RECENT)
-        self._old: deque[Reply] = deque(maxlen=RECENT)
+        self._old: deque[EndedReply] = deque(maxlen=RECENT)
         self._faster: list[float] = []  # rates of the faster witnesses in a row
         self._next_s = -math.inf
         self._wait_s = FIRST_WAIT_S
 
-    def note(self, reply: Reply, paces: list[Pace]) -> None:
+    def note(self, reply: EndedReply, paces: list[FlowingAttempt]) -> None:
         """Note a first reply of an object; ``paces``: those of the attempts under way when it ended."""
         if self.retire_bytes:
             self._doubt(reply)
@@ -67,7 +67,7 @@ class Wear:
         recent = [reply.rate_bps for reply in list(self._old)[-LEAST_REPLIES:]]
         return middle(recent) < SLOWER * middle(self._new)
 
-    def _hear(self, witness: Reply, running_bps: list[float]) -> None:
+    def _hear(self, witness: EndedReply, running_bps: list[float]) -> None:
         meanwhile = [reply.rate_bps for reply in self._old if reply.end_s > witness.began_s] + running_bps
         if not meanwhile or witness.rate_bps < FASTER * quantile(meanwhile, HIGH):
             self._wait(witness.end_s)
@@ -79,7 +79,7 @@ class Wear:
             self.retire_bytes = max(LEAST_RETIRE_BYTES, int(quantile(slow, LOW)))
             self.rate_bps, self._since_s = min(self._faster), witness.end_s
 
-    def _doubt(self, reply: Reply) -> None:
+    def _doubt(self, reply: EndedReply) -> None:
         """Give the cure up if replies are not as fast as the witnesses were."""
         if reply.began_s < self._since_s or reply.carried_bytes >= self.retire_bytes:
             return

@@ -13,12 +13,12 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.attempt_figures import AttemptMetrics, patience
 from cfetch.straggler.baseline import RunningQuantile, count_required
 from cfetch.straggler.check import Check, Flagged
-from cfetch.straggler.entries import Entries
-from cfetch.straggler.fallback import Fallback
+from cfetch.straggler.entries import EntryHistory
+from cfetch.straggler.fallback import SequentialFallback
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Live
 from cfetch.straggler.stall import gap_s
-from cfetch.straggler.ways_to_ask import NO_CURE, Cure
+from cfetch.straggler.ways_to_ask import NO_CURE, WayToAsk
 
 FRESH_EVERY_S = 10.0  # a handshake takes a hundredth of that; a slow connection would be kept for ever
 MAX_MITIGATIONS = 2  # of one entry: after them the bar has risen four-fold
@@ -48,9 +48,9 @@ class Detector:
         self.tick_s = tick_s
         self._config = config
         self._median = RunningQuantile(config.slower_share)
-        self._fallback = Fallback(config)
+        self._fallback = SequentialFallback(config)
         self._active: dict[int, AttemptMetrics] = {}
-        self._entries = Entries()
+        self._entries = EntryHistory()
         self._counted: set[int] = set()
         self._checked_s: float | None = None
         self._merged_bps: float | None = None
@@ -103,7 +103,7 @@ class Detector:
         immune: bool,
         mitigations: int,
         asks: int = 1,  # noqa: ARG002 - nor objects that are slow the first time
-    ) -> Cure:
+    ) -> WayToAsk:
         """Note that a new attempt begins to fetch ``size_bytes``; its entry is in flight from now on."""
         if entry_id < 0:
             return NO_CURE

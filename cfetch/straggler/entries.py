@@ -1,7 +1,7 @@
 """Keeps the entries of a run that have finished, and those that are between two attempts."""
 
 
-class Entries:
+class EntryHistory:
     """Ids are indices of the manifest: one byte per id up to the largest that has finished.
 
     ``finished``: the number of entries that have finished; ``in_flight``: the number of entries with an

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
-from cfetch.straggler.attempt_limits import NO_TERMS, Terms
+from cfetch.straggler.attempt_limits import NO_TERMS, AttemptLimits
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,7 +33,7 @@ DIP_S = 0.35  # a shorter dip may be only the two ends of the shortest window
 HALF = 0.5  # of the usual rate
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
-# the rows of the facts about each attempt; those from _LIMIT_S to _PACE_S are its ``Terms``
+# the rows of the facts about each attempt; those from _LIMIT_S to _PACE_S are its ``AttemptLimits``
 _SIZE, _START_S, _LIMIT_S, _LIMIT_S_PER_BYTE, _GUARD_S, _SILENT_S, _PACE_S, _RECEIVED, _HELD_S, _FLOWS_S = (
     range(10)
 )
@@ -76,14 +76,14 @@ class Evidence:
         self._bests[:, slot] = (0.0, 0.0, start_s, 0.0)
         return slot
 
-    def judge(self, slot: int, size_bytes: float, terms: Terms | None) -> None:
+    def judge(self, slot: int, size_bytes: float, terms: AttemptLimits | None) -> None:
         """Set the bytes that the attempt has to fetch (nan: unknown) and the terms that it is judged by."""
         self._facts[_SIZE, slot] = size_bytes
         self._facts[_LIMIT_S : _PACE_S + 1, slot] = terms or NO_TERMS
 
-    def terms(self, slot: int) -> Terms:
+    def terms(self, slot: int) -> AttemptLimits:
         """The terms that the attempt is judged by."""
-        return Terms(*self._facts[_LIMIT_S : _PACE_S + 1, slot].tolist())
+        return AttemptLimits(*self._facts[_LIMIT_S : _PACE_S + 1, slot].tolist())
 
     def flows(self, slot: int, first_byte_s: float) -> None:
         """Note that the first byte came at ``first_byte_s``: rates count from then."""

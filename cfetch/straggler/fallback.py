@@ -7,7 +7,7 @@ sequential to its end; the next run starts parallel again.
 from cfetch.base.config.straggler import StragglerConfig
 
 
-class Fallback:
+class SequentialFallback:
     """Whether one run is ``sequential``: never with mitigation off or without ``sequential_fallback``."""
 
     def __init__(self, config: StragglerConfig) -> None:

@@ -37,7 +37,7 @@ LATE = 0.95  # quantile of measured first bytes: many cold objects lie far beyon
 SIGMA_OF_MAD = 1.4826  # of a normal distribution
 
 
-class Sample(msgspec.Struct, frozen=True, gc=False):
+class BroughtFile(msgspec.Struct, frozen=True, gc=False):
     """A file that was brought: ``first_byte_s`` and ``duration_s`` are seconds since its request."""
 
     size_bytes: int
@@ -82,14 +82,14 @@ class _Samples:
     """The latest samples of one host, in classes of sizes within a factor of four."""
 
     def __init__(self) -> None:
-        self.classes: dict[int, deque[Sample]] = {}
+        self.classes: dict[int, deque[BroughtFile]] = {}
         self.seen = 0
         self._newest_s = 0.0
         self._fitted_at = 0
         self._fitted_s = -math.inf
         self._fit: Fit | None = None
 
-    def add(self, sample: Sample) -> int:
+    def add(self, sample: BroughtFile) -> int:
         """Keep a sample. Returns how many more are kept: 0 if it replaced the oldest sample of its class."""
         kind = sample.size_bytes.bit_length() // 2
         if kind not in self.classes:
@@ -111,7 +111,7 @@ class _Samples:
         return self._fit
 
 
-class Fresh:
+class FreshAttempts:
     """Makes fits: of a host's own samples, else of earlier runs, else of the attempts under way."""
 
     def __init__(self, knowledge: Knowledge) -> None:
@@ -122,7 +122,7 @@ class Fresh:
         self._running: dict[str, Fit] = {}
         self._merged: Fit | None = None
 
-    def add(self, host: str, sample: Sample) -> bool:
+    def add(self, host: str, sample: BroughtFile) -> bool:
         """Add a file that came from ``host``; its ``size_bytes`` is above 0.
 
         Returns whether the host's normal speed follows from its own files from now on.
@@ -195,7 +195,7 @@ class Fresh:
         return Knowledge(hosts=hosts)
 
 
-def fit_of(classes: Iterable[Sequence[Sample]]) -> Fit | None:
+def fit_of(classes: Iterable[Sequence[BroughtFile]]) -> Fit | None:
     """The line through samples that are grouped by similar sizes; None if there is none."""
     groups = sorted((list(group) for group in classes if group), key=lambda g: g[-1].size_bytes)
     if not groups:
@@ -265,7 +265,7 @@ def _slope(points: Sequence[tuple[float, float, float]]) -> float:
     )
 
 
-def _transfer(group: Sequence[Sample]) -> float:
+def _transfer(group: Sequence[BroughtFile]) -> float:
     """Seconds a byte after the first one, in files of similar size."""
     return middle([max(s.duration_s - (s.first_byte_s or 0.0), MIN_ELAPSED_S) / s.size_bytes for s in group])
 

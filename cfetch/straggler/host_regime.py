@@ -5,10 +5,10 @@ import math
 import msgspec
 
 from cfetch.straggler.burst import Bursts
-from cfetch.straggler.cold_cache import Cold
-from cfetch.straggler.connection_wear import Wear
+from cfetch.straggler.cold_cache import ColdCache
+from cfetch.straggler.connection_wear import ConnectionWear
 from cfetch.straggler.knowledge import HostKnowledge
-from cfetch.straggler.ways_to_ask import MUCH, Anew, Cure, Pace, Reply, cure_of
+from cfetch.straggler.ways_to_ask import MUCH, Anew, EndedReply, FlowingAttempt, WayToAsk, cure_of
 
 LEAST_GAIN_S = 0.2  # by which an attempt that is asked anew must end sooner
 
@@ -21,8 +21,8 @@ class Regime:
         chunk_bytes, warms, retire_bytes = cure_of(known)
         rate_bps = 0.0 if known is None else known.cured_bps
         self.bursts = Bursts(chunk_bytes)
-        self.cold = Cold(rate_bps, warms=warms)
-        self.wear = Wear(retire_bytes, rate_bps)
+        self.cold = ColdCache(rate_bps, warms=warms)
+        self.wear = ConnectionWear(retire_bytes, rate_bps)
 
     def add_cure(self, learned: HostKnowledge) -> HostKnowledge:
         """Add how the host is best asked to the knowledge about it."""
@@ -39,15 +39,15 @@ class Regime:
             cured_wall_s=self._known.cured_wall_s if is_old and self._known is not None else learned.wall_s,
         )
 
-    def look(self, paces: list[Pace], now_s: float, latency_s: float) -> Anew:
+    def look(self, paces: list[FlowingAttempt], now_s: float, latency_s: float) -> Anew:
         """Look at the attempts under way; ``latency_s``: the cost of a new request."""
-        self.cold.look(paces)
-        witness = self.bursts.look(paces, now_s)
+        self.cold.learn_from(paces)
+        witness = self.bursts.learn_from(paces, now_s)
         if witness is not None:
             return Anew([witness.key], [witness.key])
         return Anew([pace.key for pace in paces if self._is_cured(pace, latency_s)], [])
 
-    def note_reply(self, reply: Reply, paces: list[Pace]) -> None:
+    def note_reply(self, reply: EndedReply, paces: list[FlowingAttempt]) -> None:
         """Note a reply that came to its end; ``paces``: those of the attempts under way at its end."""
         self.bursts.note(reply)
         self.cold.note(reply)
@@ -56,13 +56,13 @@ class Regime:
         else:
             self.wear.note(reply, paces)
 
-    def choose_cure(self, now_s: float, *, is_first: bool) -> Cure:
+    def choose_cure(self, now_s: float, *, is_first: bool) -> WayToAsk:
         """How the next attempt asks; call it once for each. ``is_first``: its object was never asked for."""
         is_fresh = self.wear.wants_witness(now_s)
         warms = self.cold.warms and is_first
-        return Cure(self.bursts.chunk_bytes, warms, self.wear.retire_bytes, is_fresh)
+        return WayToAsk(self.bursts.chunk_bytes, warms, self.wear.retire_bytes, is_fresh)
 
-    def _is_cured(self, pace: Pace, latency_s: float) -> bool:
+    def _is_cured(self, pace: FlowingAttempt, latency_s: float) -> bool:
         """Whether the attempt would bring its rest clearly sooner if it were asked anew."""
         better_bps = 0.0
         if self.cold.is_cured_by(pace):

@@ -17,7 +17,7 @@ MOST_KINDS = 1024  # hosts times sizes; the oldest is dropped: some 8 MB if 250 
 LEAST = 5  # samples before a machine is judged: fewer may be chance
 
 
-class Sample(NamedTuple):
+class SpeedSample(NamedTuple):
     """The speed of one file."""
 
     host: str
@@ -37,7 +37,7 @@ class Merged:
         self._kinds: dict[_Kind, dict[str, deque[float]]] = {}
         self.finished = 0
 
-    def add(self, machine: str, samples: Iterable[Sample], finished: int) -> None:
+    def add(self, machine: str, samples: Iterable[SpeedSample], finished: int) -> None:
         """Add ``finished`` entries of a machine since its last report, and samples of some."""
         self.finished += finished
         for sample in samples:
@@ -66,7 +66,7 @@ class Merged:
         enough = self._config.enabled and self.finished >= self.count_required(under_way)
         return self.median_bps if enough else None
 
-    def slow(self, under_way: Iterable[tuple[str, Sample]]) -> dict[str, float]:
+    def slow(self, under_way: Iterable[tuple[str, SpeedSample]]) -> dict[str, float]:
         """Machines whose share of the others' speed is below one divided by the multiplier, with that share.
 
         ``under_way`` are the speeds, by machine, of files that have not finished yet, so that a machine is
@@ -105,5 +105,5 @@ def _middle(ordered: Sequence[float], left_out: int | None = None) -> float:
     return above if is_odd else (ordered[half - 1 + (half - 1 >= place)] + above) / 2
 
 
-def _kind(sample: Sample) -> _Kind:
+def _kind(sample: SpeedSample) -> _Kind:
     return sample.host, sample.size_bytes.bit_length() // 2  # sizes within a factor of four

@@ -48,7 +48,7 @@ class Waived(NamedTuple):
     connections: int
 
 
-class Ruling(NamedTuple):
+class RateRuling(NamedTuple):
     """The result of one look."""
 
     too_slow: list[TooSlow]
@@ -86,10 +86,10 @@ class MinRate:
         self._in_vain: dict[str, int] = {}  # host -> fresh connections in a row that were no faster
         self._slow_hosts: set[str] = set()
 
-    def look(self, attempts: Collection[Measured]) -> Ruling:
+    def judge(self, attempts: Collection[Measured]) -> RateRuling:
         """Judge all attempts whose servers have answered; call it every ``LOOK_S`` seconds."""
         self._drop_ended({attempt.key: attempt for attempt in attempts})
-        ruling = Ruling([], [])
+        ruling = RateRuling([], [])
         for attempt in attempts:
             track = self._tracks.get(attempt.key)
             if track is None:
@@ -108,7 +108,7 @@ class MinRate:
         """Begin all windows anew, as our own process stood still."""
         self._tracks.clear()
 
-    def _judge(self, attempt: Measured, rate_bps: float, ruling: Ruling) -> None:
+    def _judge(self, attempt: Measured, rate_bps: float, ruling: RateRuling) -> None:
         entry_id, host = attempt.entry_id, attempt.host
         cuts = self._cuts.get(entry_id, 0)
         if cuts > FRESH or host in self._slow_hosts:

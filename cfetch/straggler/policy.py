@@ -9,7 +9,7 @@ from typing import Protocol
 
 from cfetch.straggler.check import Check
 from cfetch.straggler.knowledge import Knowledge
-from cfetch.straggler.ways_to_ask import Cure
+from cfetch.straggler.ways_to_ask import WayToAsk
 
 
 class Live(Protocol):
@@ -109,7 +109,7 @@ class Policy(Protocol):
         immune: bool,
         mitigations: int,
         asks: int = 1,
-    ) -> Cure:
+    ) -> WayToAsk:
         """Note that a new attempt begins to fetch ``size_bytes`` (None: not known) from ``host``.
 
         ``asks``: how often its object was asked for, this time included. Returns how it should ask.

@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.fresh_attempt import MOST_HOSTS, Fresh
+from cfetch.straggler.fresh_attempt import MOST_HOSTS, FreshAttempts
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
-from cfetch.straggler.watched_attempts import JudgedAttempt, Watch
-from cfetch.straggler.ways_to_ask import NO_CURE, Anew, Cure, Pace, Reply, cure_of
+from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
+from cfetch.straggler.ways_to_ask import NO_CURE, Anew, EndedReply, FlowingAttempt, WayToAsk, cure_of
 
 if TYPE_CHECKING:
     from cfetch.straggler.host_regime import Regime
@@ -20,15 +20,15 @@ LEAST_REPLY_BYTES = 64 << 10  # of a reply that shows a rate
 class Regimes:
     """The regimes of all hosts of a run."""
 
-    def __init__(self, watch: Watch, fresh: Fresh, knowledge: Knowledge) -> None:
+    def __init__(self, watch: WatchedAttempts, fresh: FreshAttempts, knowledge: Knowledge) -> None:
         self._watch = watch
         self._fresh = fresh
         self._hosts = {
             host: _make_regime(known) for host, known in knowledge.hosts.items() if any(cure_of(known))
         }
-        self._paces: dict[str, list[Pace]] = {}  # by host, at the last look
+        self._paces: dict[str, list[FlowingAttempt]] = {}  # by host, at the last look
 
-    def look(self, attempts: "Collection[Live]", own_s: float) -> Anew:
+    def learn_from(self, attempts: "Collection[Live]", own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
         self._paces = self._watch.paces_of_flows(attempts)
@@ -47,10 +47,10 @@ class Regimes:
         if size_bytes >= LEAST_REPLY_BYTES:
             flow_s = end_s - attempt.start_s - first_s + READ_S
             rate_bps = size_bytes / flow_s
-            reply = Reply(attempt.asks, carried_bytes, size_bytes, rate_bps, attempt.start_s, end_s)
+            reply = EndedReply(attempt.asks, carried_bytes, size_bytes, rate_bps, attempt.start_s, end_s)
             self._of(attempt.host).note_reply(reply, self._paces.get(attempt.host, []))
 
-    def choose_cure(self, host: str, now_s: float, *, is_first: bool) -> Cure:
+    def choose_cure(self, host: str, now_s: float, *, is_first: bool) -> WayToAsk:
         """Choose how the next attempt at ``host`` asks; call it once for each."""
         regime = self._hosts.get(host)
         return NO_CURE if regime is None else regime.choose_cure(now_s, is_first=is_first)

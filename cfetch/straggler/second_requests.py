@@ -8,8 +8,8 @@ as it has shown that it would not end clearly sooner.
 
 from cfetch.straggler.attempt_limits import PADDING_S
 from cfetch.straggler.feedback import Budget
-from cfetch.straggler.suspects import LATELY_S, Court
-from cfetch.straggler.watched_attempts import JudgedAttempt, Watch
+from cfetch.straggler.suspects import LATELY_S, SuspectJudge
+from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
 
 TRIED_S = 10.0  # the least rest that is worth a trial: on a full link a trial costs the first some 0.3 s
 TRIED_UNSIZED_S = 3.0  # the least age for a trial if the size is unknown: the rest may be as long again
@@ -21,10 +21,10 @@ AGAIN = 3.0  # times the age at the last trial is the age at the next: after 1, 
 TRIAL_BYTES = 4 << 20  # the budget's charge for a trial: it seldom brings more before it ends or wins
 
 
-class Seconds:
+class SecondRequestChooser:
     """The second requests of one run."""
 
-    def __init__(self, watch: Watch, court: Court, budget: Budget) -> None:
+    def __init__(self, watch: WatchedAttempts, court: SuspectJudge, budget: Budget) -> None:
         self._watch = watch
         self._court = court
         self._budget = budget
@@ -48,7 +48,7 @@ class Seconds:
         attempt = self._watch.live.get(key)
         if attempt is None or attempt.flagged or attempt.slot is None or attempt.first_s is None:
             return False
-        evidence, slot = self._watch.place(attempt)
+        evidence, slot = self._watch.find_evidence(attempt)
         age_s = evidence.age_s(slot)
         begins_s = LATELY_S + attempt.first_s if attempt.size_bytes else TRIED_UNSIZED_S
         begins_s = max(begins_s, AGAIN * self._tried_s.get(key, 0.0))
@@ -67,7 +67,7 @@ class Seconds:
         first, other = self._watch.live.get(key), self._watch.live.get(second)
         if first is None or other is None or first.slot is None or other.slot is None:
             return True
-        evidence, slot = self._watch.place(other)
+        evidence, slot = self._watch.find_evidence(other)
         age_s = evidence.age_s(slot)
         if other.first_s is None:
             return age_s < MOST_SILENT_S

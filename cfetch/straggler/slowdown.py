@@ -35,7 +35,7 @@ class Slowdown:
         self._sure_s = 0.0
         self._is_reported = False
 
-    def look(self, now_s: float, reason: str | None, *, is_clear: bool) -> Begin | End | None:
+    def note_check(self, now_s: float, reason: str | None, *, is_clear: bool) -> Begin | End | None:
         """Look at the result of a check. Returns the news to report, if any.
 
         ``reason``: why attempts that are too slow were spared at this check; None: there were none.

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from cfetch.straggler.attempt_limits import PADDING_S
 from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
-from cfetch.straggler.entries import Entries
+from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.handshake import find_syns
-from cfetch.straggler.watched_attempts import REFIT_S, TICK_S, JudgedAttempt, Watch
+from cfetch.straggler.watched_attempts import REFIT_S, TICK_S, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
@@ -33,10 +33,10 @@ MOST_OF_IT = 0.75  # of a file's duration
 RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
 
-class Court:
+class SuspectJudge:
     """The suspects of one run, and since when they are suspect."""
 
-    def __init__(self, watch: Watch, entries: Entries) -> None:
+    def __init__(self, watch: WatchedAttempts, entries: EntryHistory) -> None:
         self._watch = watch
         self._entries = entries
         self._suspected: dict[int, float] = {}  # key -> when it was first seen to be too slow
@@ -96,7 +96,7 @@ class Court:
             return None
         if attempt.spared_until_s > self._watch.now_s:
             return None
-        evidence, slot = self._watch.place(attempt)
+        evidence, slot = self._watch.find_evidence(attempt)
         terms, age_s, began_s = evidence.terms(slot), evidence.age_s(slot), attempt.start_s
         is_old = age_s >= terms.guard_s + CRAWLS_S
         if not seen.received:
@@ -133,7 +133,7 @@ class Court:
         """
         if attempt.slot is None or attempt.first_s is None:
             return False
-        evidence, slot = self._watch.place(attempt)
+        evidence, slot = self._watch.find_evidence(attempt)
         begins_s = max(evidence.terms(slot).guard_s, attempt.first_s + LATELY_S)
         if not evidence.age_s(slot) >= begins_s or evidence.accelerates(slot):
             return False

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cfetch.straggler.attempt_figures import patience as patience_with
-from cfetch.straggler.attempt_limits import GUARD_S, Terms, terms_of
+from cfetch.straggler.attempt_limits import GUARD_S, AttemptLimits, terms_of
 from cfetch.straggler.feedback import Feedback
-from cfetch.straggler.fresh_attempt import Fit, Fresh, fit_of_running
-from cfetch.straggler.ways_to_ask import LEAST_FALLEN, Pace
+from cfetch.straggler.fresh_attempt import Fit, FreshAttempts, fit_of_running
+from cfetch.straggler.ways_to_ask import LEAST_FALLEN, FlowingAttempt
 
 if TYPE_CHECKING:
     from cfetch.straggler.evidence import Evidence
@@ -67,7 +67,7 @@ class JudgedAttempt(msgspec.Struct, eq=False):
 class Bars:
     """The limits of attempts: the normal duration at their host, times the multiplier, eased by feedback."""
 
-    def __init__(self, multiplier: float, fresh: Fresh, feedback: Feedback) -> None:
+    def __init__(self, multiplier: float, fresh: FreshAttempts, feedback: Feedback) -> None:
         self.multiplier = multiplier
         self.fresh = fresh
         self.feedback = feedback
@@ -82,7 +82,7 @@ class Bars:
         """Seconds of silence for which the attempt is not cancelled."""
         return self.feedback.patience_s(attempt.host, attempt.key)
 
-    def terms(self, attempt: JudgedAttempt, fit: Fit, size_bytes: float) -> Terms:
+    def terms(self, attempt: JudgedAttempt, fit: Fit, size_bytes: float) -> AttemptLimits:
         """The terms for ``size_bytes``, longer for an entry that was rescued and for a cold host."""
         patience = patience_with(min(attempt.mitigations, MOST_DOUBLINGS))
         terms = terms_of(fit, size_bytes, self.multiplier, self.feedback.leniency * patience)
@@ -104,7 +104,7 @@ class Bars:
         return limit_s is not None and now_s - attempt.began_s > limit_s
 
 
-class Watch:
+class WatchedAttempts:
     """The watched attempts and their evidence. ``own_s``: the clock without our own process's pauses.
 
     ``live``: all attempts in flight, by key; the policy adds and removes them.
@@ -130,7 +130,7 @@ class Watch:
         """Make the bars anew at the next look, as the normal speed of a host is known now."""
         self._refit_s = -math.inf
 
-    def look(self, now_s: float, own_s: float, attempts: "Collection[Live]") -> bool:
+    def note_progress(self, now_s: float, own_s: float, attempts: "Collection[Live]") -> bool:
         """Write down the progress of all attempts that are old enough. Returns whether there are any."""
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
@@ -203,7 +203,7 @@ class Watch:
         """The attempts whose connections are slower than usual."""
         return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
 
-    def place(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
+    def find_evidence(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
         """The evidence about a watched attempt, and its slot there."""
         assert self._evidence is not None
         assert attempt.slot is not None
@@ -236,7 +236,7 @@ class Watch:
                 paces[attempt.host].append(pace)
         return paces
 
-    def paces_of_flows(self, attempts: "Iterable[Live]") -> dict[str, list[Pace]]:
+    def paces_of_flows(self, attempts: "Iterable[Live]") -> dict[str, list[FlowingAttempt]]:
         """The attempts whose bytes have flowed for long enough to show a rate, by host.
 
         Empty while there is nothing to learn: no later request for an object, and too few that became slow.
@@ -248,7 +248,7 @@ class Watch:
         if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in self.live.values()):
             return {}
         rates, bests = evidence.instant_bps(), evidence.best_bps()
-        flows: dict[str, list[Pace]] = {}
+        flows: dict[str, list[FlowingAttempt]] = {}
         for seen in attempts:
             attempt = self.live.get(seen.key)
             if attempt is None or attempt.slot is None or attempt.first_s is None or seen.is_held:
@@ -257,7 +257,7 @@ class Watch:
             if flow_s < LEAST_FLOW_S or not attempt.size_bytes:
                 continue
             slot, fall = attempt.slot, falls.get(attempt.slot)
-            pace = Pace(
+            pace = FlowingAttempt(
                 key=attempt.key,
                 asks=attempt.asks,
                 carried_bytes=seen.carried_bytes,
@@ -316,7 +316,7 @@ class Watch:
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
         self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
-        evidence, slot = self.place(attempt)
+        evidence, slot = self.find_evidence(attempt)
         evidence.flows(slot, attempt.start_s + attempt.first_s)
 
     def _learn_from_running(self, own_s: float, watched: "Iterable[Live]") -> None:

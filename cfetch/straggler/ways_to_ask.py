@@ -25,7 +25,7 @@ MUCH = 2.0  # times the rate of the others: more than their spread and the short
 LEAST_FALLEN = 3  # attempts that became slow: two may do so after the same bytes by chance
 
 
-class Cure(NamedTuple):
+class WayToAsk(NamedTuple):
     """How the next attempt at a host asks.
 
     ``chunk_bytes``: it asks for ranges of this size one after the other; 0: for all at once. ``warms``: it
@@ -39,10 +39,10 @@ class Cure(NamedTuple):
     is_fresh: bool = False
 
 
-NO_CURE = Cure()
+NO_CURE = WayToAsk()
 
 
-class Pace(NamedTuple):
+class FlowingAttempt(NamedTuple):
     """An attempt under way whose bytes flow.
 
     ``asks``: how often its object was asked for, this time included; ``carried_bytes``: the bytes that its
@@ -69,8 +69,8 @@ class Pace(NamedTuple):
         return self.asks == 1 and self.carried_bytes == 0
 
 
-class Reply(NamedTuple):
-    """A reply that came to its end. ``asks`` and ``carried_bytes`` mean the same as in a ``Pace``."""
+class EndedReply(NamedTuple):
+    """A reply that came to its end. ``asks`` and ``carried_bytes`` mean the same as in a ``FlowingAttempt``."""
 
     asks: int
     carried_bytes: int

@@ -41,7 +41,7 @@ PROBE_SHARE = 0.02  # of a run's time may be lost to such trials
 PROBE_S = 0.24  # about the loss of one trial: a quarter of the places for the time of a quick period
 
 
-class Change(NamedTuple):
+class WidthChange(NamedTuple):
     """A new number of ``places`` in place of ``before``; ``reason`` is a clause for a person.
 
     ``is_refused``: the host has refused further connections.
@@ -53,7 +53,7 @@ class Change(NamedTuple):
     is_refused: bool = False
 
 
-class Reading(NamedTuple):
+class HostReading(NamedTuple):
     """The observation of a host, made a few times a second.
 
     ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
@@ -81,7 +81,7 @@ class _Trial(NamedTuple):
 class _Period:
     """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it."""
 
-    since: Reading
+    since: HostReading
     ends: int = 0
 
 
@@ -124,7 +124,7 @@ class _Losses:
         self._lost_s = 0.0
         self.left_s = 0.0
 
-    def count(self, reading: Reading, places: int) -> None:
+    def count(self, reading: HostReading, places: int) -> None:
         """Add the time lost since the last look: the idle share of ``places``, if each brings the same."""
         if self._first_s is None:
             self._first_s = self._last_s = reading.now_s
@@ -163,7 +163,7 @@ class Width:
         if self._period is not None:
             self._period.ends += 1
 
-    def yield_place(self, now_s: float, served: int) -> Change | None:
+    def yield_place(self, now_s: float, served: int) -> WidthChange | None:
         """Give a place up: a new connection hangs while the host serves ``served`` others.
 
         A host that serves a limited number of connections lets the others wait. Later trials of a step up may
@@ -175,9 +175,9 @@ class Width:
         self._hold_s = FIRST_HOLD_S
         self._is_relieved = False
         self._end(now_s, places, next_down=False)
-        return Change(before, places, "new connections hang while others are served")
+        return WidthChange(before, places, "new connections hang while others are served")
 
-    def look(self, reading: Reading, *, calm: bool) -> Change | None:
+    def adjust(self, reading: HostReading, *, calm: bool) -> WidthChange | None:
         """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
         now_s, running = reading.now_s, reading.running
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
@@ -203,7 +203,7 @@ class Width:
         elif trial is not None and self._costs_too_much():
             self._end(now_s, trial.level, next_down=False)
 
-    def _measure(self, reading: Reading, period: _Period, *, calm: bool) -> Change | None:
+    def _measure(self, reading: HostReading, period: _Period, *, calm: bool) -> WidthChange | None:
         """Judge the rate of the period so far, if it is long enough."""
         elapsed_s = reading.now_s - period.since.now_s
         came = reading.received - period.since.received
@@ -242,7 +242,7 @@ class Width:
         """Whether a trial of fewer places without signs of drowning lasts too long: attempts end slowly."""
         return self._tries_few() and not self._drowns and self._period is None and self._losses.left_s < 0
 
-    def _judge_rate(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> Change | None:
+    def _judge_rate(self, now_s: float, rate_bps: float, busy: float, *, calm: bool) -> WidthChange | None:
         if self._trial is None:
             self._try(now_s, rate_bps, busy, calm=calm)
             return None
@@ -269,7 +269,7 @@ class Width:
         if places < min(before.level, self._start):
             self._climbs, self._goes_down, self._drowns, self._is_relieved = False, True, True, True
         self._try(now_s, rate_bps, busy, calm=calm)  # continue in the same direction, from this rate
-        return Change(before.level, places, reason)
+        return WidthChange(before.level, places, reason)
 
     def _refine(self, now_s: float, places: int) -> None:
         """Continue after a step down to ``places`` that was too much: first place by place, then up again.

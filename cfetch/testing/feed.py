@@ -26,7 +26,7 @@ NAMES = [f"dir{n % 3}/file {n:02}.bin" for n in range(24)]  # enough that both h
 ODD_NAMES = ["100%.txt", "a b/c#d?e&f=g.bin", "grüße/日本.txt", "plus+and;comma,.bin", "colon:in/name"]
 
 
-class World(Protocol):
+class FeedWorld(Protocol):
     """A feed that a test can change, and a source that reads it. Each change can be read once it returns.
 
     A new world has one live range and no entries.

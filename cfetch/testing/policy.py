@@ -6,14 +6,14 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.check import Check, Flagged
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.straggler.policy import Policy
-from cfetch.straggler.ways_to_ask import Cure
+from cfetch.straggler.ways_to_ask import WayToAsk
 
 HOST = "h.test"
 SIZE_BYTES = 10_000_000
 MEMBERS = sorted(name for name in vars(Policy) if not name.startswith("_"))
 
 
-class Attempt:
+class PolicyAttempt:
     """An attempt in flight, as a policy sees it."""
 
     connecting_since_s: float | None = None
@@ -41,7 +41,7 @@ class PolicyContract:
             StragglerConfig(), tick_s=0.1, concurrency=8, knowledge=NOTHING, wall_s=1_700_000_000.0
         )
 
-    def _start(self, policy: Policy, attempt: Attempt, now_s: float) -> Cure:
+    def _start(self, policy: Policy, attempt: PolicyAttempt, now_s: float) -> WayToAsk:
         return policy.note_start(attempt.key, SIZE_BYTES, now_s, host=HOST, immune=False, mitigations=0)
 
     def test_it_has_every_member_of_the_port(self) -> None:
@@ -59,9 +59,9 @@ class PolicyContract:
         """A policy that cancels those would cost every run time."""
         policy = self._make()
         flagged: list[Flagged] = []
-        attempts = [Attempt(key) for key in range(8)]
+        attempts = [PolicyAttempt(key) for key in range(8)]
         for attempt in attempts:
-            assert isinstance(self._start(policy, attempt, 0.0), Cure)
+            assert isinstance(self._start(policy, attempt, 0.0), WayToAsk)
         for tick in range(1, 11):
             for attempt in attempts:
                 attempt.first_byte_s = 0.1
@@ -72,7 +72,7 @@ class PolicyContract:
     def test_only_attempts_in_flight_are_flagged(self) -> None:
         """Whatever it has seen, it names no attempt that has ended."""
         policy = self._make()
-        slow, ended = Attempt(0), [Attempt(key) for key in range(1, 40)]
+        slow, ended = PolicyAttempt(0), [PolicyAttempt(key) for key in range(1, 40)]
         for attempt in (slow, *ended):
             self._start(policy, attempt, 0.0)
         slow.first_byte_s = 0.1

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from cfetch.base.errors import CfetchError, Corrupt, LocalFault
 from cfetch.manifest.entry import Digest
 from cfetch.storage.disk import Disk
-from cfetch.storage.volume import Part, Volume
+from cfetch.storage.volume import PartPort, Volume
 from cfetch.storage.volume_values import BatchRecord, Holding, Standing
 from cfetch.testing.checks import expect_error, make_entry
 
@@ -51,7 +51,7 @@ def record_of(files: int) -> BatchRecord:
     return BatchRecord(id=BATCH, name=None, instant="i", entries=files, files=files, bytes=1, why="first")
 
 
-async def feed(part: Part, body: bytes) -> None:
+async def feed(part: PartPort, body: bytes) -> None:
     """As an attempt does, whose memory has other bytes after each write."""
     memory = bytearray(CHUNK_BYTES)
     for start in range(0, len(body), CHUNK_BYTES):
@@ -63,7 +63,7 @@ async def feed(part: Part, body: bytes) -> None:
             await part.wait_for_room()
 
 
-async def whole_part(volume: Volume, path: str, body: bytes = BODY, **how: Any) -> Part:
+async def whole_part(volume: Volume, path: str, body: bytes = BODY, **how: Any) -> PartPort:
     """Whole and verified."""
     entry = make_entry(0, path, body, **how)
     part = volume.new_part(entry)
@@ -78,7 +78,7 @@ async def inspect_batch(volume: Volume, batch: str, entries: list[Any]) -> Holdi
     return (await volume.inspect_batches([(batch, entries)]))[0]
 
 
-async def published(volume: Volume, parts: list[Part], record: BatchRecord | None = None) -> list[Any]:
+async def published(volume: Volume, parts: list[PartPort], record: BatchRecord | None = None) -> list[Any]:
     """All that the volume tells of it."""
     told: list[CfetchError | None] = []
     volume.publish(parts, told.append, record)
@@ -390,7 +390,7 @@ class DiskContract:
         def fail():
             raise LocalFault("the disk is full")
 
-        for ask in (disk.call, disk.long, disk.beside, disk.look):
+        for ask in (disk.call, disk.long, disk.beside, disk.call_reading):
             assert await ask(lambda: 7) == 7
             with expect_error(LocalFault, "the disk is full"):
                 await ask(fail)

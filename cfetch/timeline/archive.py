@@ -14,7 +14,7 @@ import msgspec
 from cfetch.base.errors import LocalFault, NewerRecord
 from cfetch.base.records import NOT_DECODED
 from cfetch.timeline.records import PlanRecord, RollbackRecord
-from cfetch.timeline.states import Action, Entry, State
+from cfetch.timeline.states import Action, InstantFile, State
 from cfetch.timeline.store import RECORDS, TIMELINE
 from cfetch.timeline.table import Table, on_this_machine
 
@@ -28,12 +28,12 @@ class _Line(msgspec.Struct):
     record: msgspec.Raw
 
 
-def archive(table: Table, older_than_s: float, *, only: Collection[str] | None = None) -> list[Entry]:
+def archive(table: Table, older_than_s: float, *, only: Collection[str] | None = None) -> list[InstantFile]:
     """Archive completed instants of at least this age; ``only``: no others than these. Returns those moved.
 
     Raises LocalFault.
     """
-    done: list[Entry] = []
+    done: list[InstantFile] = []
     with on_this_machine("cannot archive completed plans"):
         old = [
             entry
@@ -52,10 +52,10 @@ def archive(table: Table, older_than_s: float, *, only: Collection[str] | None =
     return done
 
 
-def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
+def _archive_file(table: Table, entries: list[InstantFile]) -> list[InstantFile]:
     lines: list[bytes] = []
-    taken: list[Entry] = []
-    with table.look_once():
+    taken: list[InstantFile] = []
+    with table.read_once():
         for entry in entries:
             with suppress(FileNotFoundError, NewerRecord):  # another cleaner was faster, or has to do it
                 record = _record(table, entry)
@@ -75,13 +75,13 @@ def _archive_file(table: Table, entries: list[Entry]) -> list[Entry]:
     return taken
 
 
-def _record(table: Table, entry: Entry) -> PlanRecord | RollbackRecord | None:
+def _record(table: Table, entry: InstantFile) -> PlanRecord | RollbackRecord | None:
     if entry.action is Action.DOWNLOAD:
         return table.store.read_plan(entry)
     return table.store.read_rollback(entry)
 
 
-def read_archive(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]]:
+def read_archive(table: Table) -> Iterator[tuple[InstantFile, PlanRecord | RollbackRecord]]:
     """Read the archive: each instant once, in the order of the files. Raises LocalFault."""
     seen: set[tuple[str, Action]] = set()
     with on_this_machine("cannot read the archive"):
@@ -97,8 +97,8 @@ def read_archive(table: Table) -> Iterator[tuple[Entry, PlanRecord | RollbackRec
                 raise LocalFault(f"{ARCHIVE}/{name} is damaged; move it away, and look into it") from None
 
 
-def _read(text: bytes) -> Iterator[tuple[Entry, PlanRecord | RollbackRecord]]:
+def _read(text: bytes) -> Iterator[tuple[InstantFile, PlanRecord | RollbackRecord]]:
     for row in text.splitlines():
         line = msgspec.json.decode(row, type=_Line)
         record: PlanRecord | RollbackRecord = msgspec.json.decode(line.record, type=RECORDS[line.action])
-        yield Entry(line.instant, line.action, State.COMPLETED), record
+        yield InstantFile(line.instant, line.action, State.COMPLETED), record

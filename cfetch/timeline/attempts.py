@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cfetch.base.errors import LocalFault
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import TimelineFiles
 
 ATTEMPTS = "attempts"
 ELSEWHERE = "elsewhere"  # marks the attempts of an instant whose timeline is in another directory
@@ -47,7 +47,7 @@ Salvage = Callable[[DeadAttempt], Collection[str]]
 class Attempts:
     """The attempt directories on all volumes; each of ``volumes`` is a state directory. Raises OSError."""
 
-    def __init__(self, volumes: Sequence[Files]) -> None:
+    def __init__(self, volumes: Sequence[TimelineFiles]) -> None:
         self._volumes = volumes
 
     def make(self, instant: str, epoch: int) -> None:
@@ -138,12 +138,12 @@ class Attempts:
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
     @staticmethod
-    def _remove_if_empty(files: Files, path: str) -> None:
+    def _remove_if_empty(files: TimelineFiles, path: str) -> None:
         with suppress(OSError):
             files.remove_directory(path)
 
 
-def _dead_directories(files: Files, instant: str, below: int) -> list[str]:
+def _dead_directories(files: TimelineFiles, instant: str, below: int) -> list[str]:
     """Directories of lower epochs: first those in which they wrote, so that a torn copy never wins."""
     ranked = [
         (match[2] is not None, int(match[1]), match[0])
@@ -153,26 +153,26 @@ def _dead_directories(files: Files, instant: str, below: int) -> list[str]:
     return [name for _, _, name in sorted(ranked)]
 
 
-def _tasks(files: Files, path: str) -> list[str]:
+def _tasks(files: TimelineFiles, path: str) -> list[str]:
     """The directories of tasks in the directory of an epoch."""
     return [f"{path}/{name}" for name in files.names(path) if _TASK.fullmatch(name)]
 
 
-def _choose_useful(salvage: Salvage, files: Files, volume: int, path: str) -> Collection[str]:
+def _choose_useful(salvage: Salvage, files: TimelineFiles, volume: int, path: str) -> Collection[str]:
     names = files.names(path)
     return (
         salvage(DeadAttempt(volume, path, names, lambda name: files.read(f"{path}/{name}"))) if names else ()
     )
 
 
-def _make(files: Files, path: str) -> None:
+def _make(files: TimelineFiles, path: str) -> None:
     with suppress(FileNotFoundError):
         files.make_directory(path)
         return
     files.make_directory(path)  # again, as another process has just removed the empty directory above it
 
 
-def _empty(files: Files, path: str, keep: Collection[str], kept_in: str, *, move: bool) -> None:
+def _empty(files: TimelineFiles, path: str, keep: Collection[str], kept_in: str, *, move: bool) -> None:
     """Empty ``path`` and remove it; an owner that still works in it then gets FileNotFoundError."""
     if keep:
         _make(files, kept_in)

@@ -18,7 +18,7 @@ from pathlib import Path
 from cfetch.base.errors import VolumeFault
 from cfetch.storage.buckets.object_versions import VersionedObjects
 from cfetch.storage.files import STATE_NAME
-from cfetch.timeline.bucket_index import BucketIndex, Index, Node, as_os_error
+from cfetch.timeline.bucket_index import BucketIndex, Index, IndexedFile, as_os_error
 from cfetch.timeline.owner import OWNER_NAME
 
 DATA = f"{STATE_NAME}/timeline-data"
@@ -56,7 +56,7 @@ class BucketFiles:
             _refuse_orphan(index, path)
             if path in index.files or path in index.directories:
                 raise FileExistsError(errno.EEXIST, "File exists", path)
-            index.files[path] = Node(b"" if blob else data, blob)
+            index.files[path] = IndexedFile(b"" if blob else data, blob)
 
         try:
             self.index.change(change)
@@ -83,7 +83,7 @@ class BucketFiles:
         def change(index: Index) -> None:
             if not _file(index, path).data.startswith(head):
                 raise FileNotFoundError(errno.ENOENT, "another file has this name", path)
-            index.files[path] = Node(data)
+            index.files[path] = IndexedFile(data)
 
         self.index.change(change)
 
@@ -115,7 +115,7 @@ class BucketFiles:
                 raise FileExistsError(errno.EEXIST, "File exists", new)
             if node.blob is not None:
                 raise OSError(errno.EFBIG, "it is too large to be copied here", old)
-            index.files[new] = Node(node.data)
+            index.files[new] = IndexedFile(node.data)
 
         self.index.change(change)
 
@@ -190,21 +190,21 @@ class BucketFiles:
     def put_directory(self, path: str, local: Path) -> None:
         """Put all files of a local directory into the directory ``path``, in one step; others there stay."""
         self.make_directory(path)
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, IndexedFile] = {}
         try:
             for each in sorted(local.iterdir()):
                 if each.name == OWNER_NAME:  # a cleaner reads those of all plans
-                    nodes[f"{path}/{each.name}"] = Node(each.read_bytes())
+                    nodes[f"{path}/{each.name}"] = IndexedFile(each.read_bytes())
                 elif each.is_file():
                     blob = secrets.token_hex(16)
-                    nodes[f"{path}/{each.name}"] = Node(blob=blob)
+                    nodes[f"{path}/{each.name}"] = IndexedFile(blob=blob)
                     with as_os_error():
                         self._objects.put_file(f"{DATA}/{blob}", each)
 
             def change(index: Index) -> list[str | None]:
                 _refuse_orphan(index, f"{path}/x")
                 replaced = [index.files[name].blob for name in nodes if name in index.files]
-                index.files |= {name: Node(node.data, node.blob) for name, node in nodes.items()}
+                index.files |= {name: IndexedFile(node.data, node.blob) for name, node in nodes.items()}
                 return replaced
 
             old = self.index.change(change)
@@ -230,7 +230,7 @@ class BucketFiles:
             self.index.forget_look()  # one was replaced since
         raise FileNotFoundError(errno.ENOENT, "its objects are missing", path)
 
-    def _bring(self, node: Node, path: Path) -> bool:
+    def _bring(self, node: IndexedFile, path: Path) -> bool:
         if node.blob is not None:
             return self._objects.get_file(f"{DATA}/{node.blob}", path)
         path.write_bytes(node.data)
@@ -242,7 +242,7 @@ class BucketFiles:
                 self._objects.delete(f"{DATA}/{blob}")
 
 
-def _file(index: Index, path: str) -> Node:
+def _file(index: Index, path: str) -> IndexedFile:
     node = index.files.get(path)
     if node is None:
         raise FileNotFoundError(errno.ENOENT, "No such file", path)

@@ -26,7 +26,7 @@ REMEMBERED = 64  # writes; so many others in the time of one request mean a stor
 MAX_RACES = 200  # so many lost one after the other: some minutes
 
 
-class Node(msgspec.Struct, omit_defaults=True):
+class IndexedFile(msgspec.Struct, omit_defaults=True):
     """A file: its bytes, or the object that has them. ``changed_s`` None: the index itself is as old."""
 
     data: bytes = b""
@@ -39,11 +39,11 @@ class Index(msgspec.Struct):
 
     schema: str = INDEX_SCHEMA
     directories: list[str] = []
-    files: dict[str, Node] = {}
+    files: dict[str, IndexedFile] = {}
     writes: list[str] = []
 
 
-class Seen(NamedTuple):
+class IndexVersion(NamedTuple):
     """A version of the index; ``tag`` None: there is none yet."""
 
     content: Index
@@ -57,11 +57,11 @@ class BucketIndex:
     def __init__(self, objects: VersionedObjects) -> None:
         self._objects = objects
         self._version: Version | None = None  # the last that was read
-        self._kept: Seen | None = None
+        self._kept: IndexVersion | None = None
         self._keeps = 0
 
     @contextmanager
-    def look_once(self) -> Iterator[None]:
+    def read_once(self) -> Iterator[None]:
         """Answer all reads by one look, until this context ends or this process changes the index."""
         self._keeps += 1
         try:
@@ -71,12 +71,12 @@ class BucketIndex:
             self.forget_look()
 
     def forget_look(self) -> None:
-        """Look anew at the next read, also within ``look_once``."""
+        """Look anew at the next read, also within ``read_once``."""
         self._kept = None
 
-    def read(self) -> Seen:
+    def read(self) -> IndexVersion:
         """The index for one who only reads it."""
-        seen = self._kept or self._look()
+        seen = self._kept or self._read()
         self._kept = seen if self._keeps else None
         return seen
 
@@ -87,11 +87,11 @@ class BucketIndex:
         finally:
             self.forget_look()
 
-    def _look(self) -> Seen:
+    def _read(self) -> IndexVersion:
         with as_os_error():
             version = self._version = self._objects.read(INDEX, self._version)
         if version is None:
-            return Seen(Index(), None, 0.0)
+            return IndexVersion(Index(), None, 0.0)
         shown = printable(self._objects.url)
         try:
             index = msgspec.json.decode(version.data, type=Index)
@@ -102,7 +102,7 @@ class BucketIndex:
                 f"a newer version of cfetch has written {INDEX} ({printable(index.schema)}); use that "
                 "version here"
             )
-        return Seen(index, version.tag, version.changed_s)
+        return IndexVersion(index, version.tag, version.changed_s)
 
     def _change(self, change: Callable[[Index], T]) -> T:
         name = secrets.token_hex(8)
@@ -110,7 +110,7 @@ class BucketIndex:
         is_tried = False
         faults, began_s = 0, time.monotonic()
         for _ in range(MAX_RACES):
-            index, tag, changed_s = self._look()
+            index, tag, changed_s = self._read()
             if is_tried and name in index.writes:
                 return answer  # type: ignore[return-value]  # ours, though its answer was lost
             for node in index.files.values():
@@ -129,7 +129,7 @@ class BucketIndex:
                 if isinstance(error.__cause__, StoodStill):
                     began_s = time.monotonic()
                 if faults == MOST_FAULTS or time.monotonic() - began_s > QUICK_S:
-                    if name not in self._look().content.writes:
+                    if name not in self._read().content.writes:
                         raise
                     return answer
         raise OSError(errno.EBUSY, f"too many others change {INDEX} in {printable(self._objects.url)}")

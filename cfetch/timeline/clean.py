@@ -10,41 +10,41 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cfetch.base.errors import Held, NewerRecord
-from cfetch.timeline.heartbeat import Verdict
-from cfetch.timeline.rules import Cleaning, View, to_clean
+from cfetch.timeline.heartbeat import OwnerVerdict
+from cfetch.timeline.rules import Cleaning, InstantView, to_clean
 from cfetch.timeline.states import (
     Action,
-    Entry,
-    Event,
+    InstantFile,
     Kind,
     State,
+    Transition,
 )
 from cfetch.timeline.table import POLL_S, Table, on_this_machine
 from cfetch.timeline.tidying import tidy_up
 
 
-class Explained(NamedTuple):
+class InstantFate(NamedTuple):
     """The fate of one instant (in a dry run: its future), with the reason, for people and for ``--json``."""
 
-    entry: Entry
+    entry: InstantFile
     kept: bool
     why: str
 
 
 class _Seen(NamedTuple):
-    entry: Entry
-    view: View
-    verdict: Verdict
+    entry: InstantFile
+    view: InstantView
+    verdict: OwnerVerdict
 
 
-def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False) -> list[Explained]:
+def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False) -> list[InstantFate]:
     """Roll back removable plans, archive completed instants of age ``keep_s``; explain every instant.
 
     ``delay_s``: how old a removable plan must be. Heartbeats that look dead without proof are watched, for as
     long as they state. Raises LocalFault.
     """
-    explained: list[Explained] = []
-    for seen in _look(table, delay_s):
+    explained: list[InstantFate] = []
+    for seen in _read_views(table, delay_s):
         entry, view, verdict = seen
         what, why = to_clean(view, delay_s)
         if view.is_live and verdict.beat is not None:
@@ -52,7 +52,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
         is_old = entry.state is State.COMPLETED and view.age_s >= keep_s
         if is_old:
             why = "completed, to the archive"
-        explained.append(Explained(entry, what is Cleaning.KEEP and not is_old, why))
+        explained.append(InstantFate(entry, what is Cleaning.KEEP and not is_old, why))
         if dry_run:
             continue
         if what is Cleaning.ROLL_BACK:
@@ -61,7 +61,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
             try:
                 rollback = condemn(table, entry.instant, delay_s=delay_s)
             except Held as held:
-                explained[-1] = Explained(entry, True, f"it has been started since: {held}")
+                explained[-1] = InstantFate(entry, True, f"it has been started since: {held}")
             else:
                 if rollback is not None:  # at once: every pending rollback is read before the next one
                     _execute(table, rollback.instant)
@@ -69,7 +69,7 @@ def clean(table: Table, *, delay_s: float, keep_s: float, dry_run: bool = False)
             _execute(table, entry.instant)
         elif what is Cleaning.DELETE:
             with on_this_machine("cannot remove a rollback"), suppress(FileNotFoundError):
-                table.store.move(entry, Event.REMOVE)
+                table.store.move(entry, Transition.REMOVE)
     if not dry_run:
         tidy_up(table, keep_s)
     return explained
@@ -82,11 +82,11 @@ def _execute(table: Table, rollback: str) -> None:
         execute(table, rollback)
 
 
-def _look(table: Table, delay_s: float) -> list[_Seen]:
+def _read_views(table: Table, delay_s: float) -> list[_Seen]:
     """All instants with their views; waits until it is certain which owners are dead, if that matters."""
     while True:
-        with on_this_machine("cannot read the timeline"), table.look_once():
-            seen = _look_once(table)
+        with on_this_machine("cannot read the timeline"), table.read_once():
+            seen = _read_views_now(table)
         undecided = [
             instant
             for instant in seen
@@ -99,11 +99,11 @@ def _look(table: Table, delay_s: float) -> list[_Seen]:
         table.pause(POLL_S)
 
 
-def _look_once(table: Table) -> list[_Seen]:
-    with table.look() as now_s:
+def _read_views_now(table: Table) -> list[_Seen]:
+    with table.hold_moment() as now_s:
         entries = table.store.entries()
-    kinds: dict[Entry, Kind | None] = {}
-    newer: set[Entry] = set()
+    kinds: dict[InstantFile, Kind | None] = {}
+    newer: set[InstantFile] = set()
     condemned: set[str] = set()
     for entry in entries:
         with suppress(FileNotFoundError):  # an instant that changes while we look is not ours to clean
@@ -122,14 +122,14 @@ def _look_once(table: Table) -> list[_Seen]:
                 newer.add(entry)
     seen = []
     for entry, kind in kinds.items():
-        verdict, age_s = Verdict(False, False, True, None, None), table.age_s(entry)
+        verdict, age_s = OwnerVerdict(False, False, True, None, None), table.age_s(entry)
         if entry.state is not State.COMPLETED:
             verdict = table.verdict(entry, now_s)
             try:
                 age_s = table.pending_s(entry, now_s)
             except FileNotFoundError:
                 continue
-        view = View(
+        view = InstantView(
             entry.action,
             kind,
             entry.state,

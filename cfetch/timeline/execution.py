@@ -24,10 +24,10 @@ import msgspec
 
 from cfetch.base.errors import Held, LocalFault, NewerRecord, UsageError
 from cfetch.timeline.attempts import ATTEMPTS, Salvage
-from cfetch.timeline.heartbeat import Pulse, Verdict
+from cfetch.timeline.heartbeat import OwnerVerdict, Pulse
 from cfetch.timeline.records import PlanRecord, RollbackRecord
-from cfetch.timeline.rules import Start, View, may_start
-from cfetch.timeline.states import Action, Entry, Event, Kind, State
+from cfetch.timeline.rules import InstantView, Start, may_start
+from cfetch.timeline.states import Action, InstantFile, Kind, State, Transition
 from cfetch.timeline.table import Beating, Pause, Table, existing, find, on_this_machine, when_free
 
 OnLost = Callable[[str], None]
@@ -53,10 +53,10 @@ class Course(enum.Enum):
 
 
 class _Claim(NamedTuple):
-    entry: Entry
+    entry: InstantFile
     record: PlanRecord
     pulse: Pulse
-    rollbacks: list[tuple[Entry, RollbackRecord]]
+    rollbacks: list[tuple[InstantFile, RollbackRecord]]
     gone_epoch: int | None
 
 
@@ -72,14 +72,14 @@ def schedule(table: Table, instant: str, record: PlanRecord) -> str:
         pending, _ = _find_pending(table, record, read)  # only new instants, so that the lock is held briefly
         if pending is not None:
             return pending
-        table.store.put(Entry(instant, Action.DOWNLOAD, State.REQUESTED), record)
+        table.store.put(InstantFile(instant, Action.DOWNLOAD, State.REQUESTED), record)
     return instant
 
 
 def _find_pending(table: Table, record: PlanRecord, passed: set[str]) -> tuple[str | None, set[str]]:
     """Find a pending plan with the same fingerprint; also the instants that were read and do not match."""
     seen = set(passed)
-    with on_this_machine("cannot read the timeline"), table.look_once():
+    with on_this_machine("cannot read the timeline"), table.read_once():
         entries = table.store.entries()
         for entry in entries:
             is_pending = entry.action is Action.DOWNLOAD and entry.state is not State.COMPLETED
@@ -126,7 +126,7 @@ def start(
     return execution
 
 
-def look_at(table: Table, instant: str, epoch: int) -> Course:
+def read_course(table: Table, instant: str, epoch: int) -> Course:
     """Look what has become of the execution of an epoch. Raises LocalFault."""
     with on_this_machine(f"cannot look at plan {instant}"):
         entry = find(table.store.entries(), instant) or table.store.entry(instant)
@@ -181,20 +181,22 @@ def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
 
 
 def _claim(table: Table, instant: str) -> _Claim | Completed:
-    with on_this_machine(f"cannot start plan {instant}"), table.lock.hold() as now_s, table.look_once():
+    with on_this_machine(f"cannot start plan {instant}"), table.lock.hold() as now_s, table.read_once():
         entries = table.store.entries()
         entry = existing(table, entries, instant)
         record = table.store.read_plan(entry)
         verdict = table.verdict(entry, now_s)
         pending = table.rollbacks_of(instant, entries)
         kind = record.kind if record is not None else None
-        view = View(entry.action, kind, entry.state, verdict.is_live, bool(pending), table.age_s(entry))
+        view = InstantView(
+            entry.action, kind, entry.state, verdict.is_live, bool(pending), table.age_s(entry)
+        )
         answer = may_start(view)
         if answer is Start.COMPLETED:
             return Completed(instant, record)
         if answer is not Start.YES or record is None:
             raise _refusal(table, entry, answer, verdict)
-        claimed = table.store.move(entry, Event.CLAIM, record.kind)
+        claimed = table.store.move(entry, Transition.CLAIM, record.kind)
         pulse = table.first_beat(claimed)
         left_something = entry.state is State.INFLIGHT or table.attempts.exist(instant, claimed.epoch)
         if left_something and not pending:
@@ -205,7 +207,7 @@ def _claim(table: Table, instant: str) -> _Claim | Completed:
     return _Claim(claimed, record, pulse, pending, gone_epoch)
 
 
-def _refusal(table: Table, entry: Entry, answer: Start, verdict: Verdict) -> Held | UsageError:
+def _refusal(table: Table, entry: InstantFile, answer: Start, verdict: OwnerVerdict) -> Held | UsageError:
     if answer is Start.HELD:
         return table.make_held_error(entry.instant, verdict)
     if answer is Start.ONLY_ROLLBACK:
@@ -290,7 +292,7 @@ class Execution:
         """
         table = self._table
         completion = table.completion(self.epoch, files=files, size_bytes=size_bytes)
-        done: Entry | None = None
+        done: InstantFile | None = None
         try:
             with on_this_machine(f"cannot complete plan {self.instant}"), table.lock.hold():
                 self.check()
@@ -307,11 +309,11 @@ class Execution:
         self._pulse.remove()
         self._tidy_up()
 
-    def _complete(self) -> Entry:
+    def _complete(self) -> InstantFile:
         """Rename the plan to completed. If the disk fails, keep the fault: the rename may have been made."""
         try:
             with on_this_machine(f"cannot complete plan {self.instant}"):
-                return self._table.store.move(self._entry, Event.COMMIT, self.record.kind)
+                return self._table.store.move(self._entry, Transition.COMMIT, self.record.kind)
         except LocalFault as fault:
             self._commit_fault = fault
             raise
@@ -321,7 +323,7 @@ class Execution:
         try:
             with on_this_machine(f"cannot remove plan {self.instant}"), self._table.lock.hold():
                 self.check()
-                self._table.store.move(self._entry, Event.ABANDON, self.record.kind)
+                self._table.store.move(self._entry, Transition.ABANDON, self.record.kind)
         except FileNotFoundError:
             raise self._explain_loss(TAKEN_OVER) from None
         self._beating.stop()
@@ -364,7 +366,7 @@ class Execution:
         try:
             with on_this_machine(f"cannot begin plan {self.instant}"):
                 table.attempts.make(self.instant, self.epoch)
-                self._entry = table.store.move(self._entry, Event.WORK, self.record.kind)
+                self._entry = table.store.move(self._entry, Transition.WORK, self.record.kind)
         except FileNotFoundError:
             raise self._explain_loss(TAKEN_OVER) from None
 
@@ -372,7 +374,7 @@ class Execution:
         with suppress(OSError):
             self._table.attempts.remove(self.instant, self.epoch)
 
-    def _count_completed(self, entry: Entry) -> int | None:
+    def _count_completed(self, entry: InstantFile) -> int | None:
         """Count the files in place, by the record of the run that has completed the plan."""
         with suppress(NewerRecord):
             record = self._table.store.read_plan(entry)

@@ -36,7 +36,7 @@ class Locked(NamedTuple):
     device: int
 
 
-class Files(Protocol):
+class TimelineFiles(Protocol):
     """File operations beneath one directory."""
 
     def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
@@ -253,7 +253,7 @@ class LocalFiles:
             os.close(descriptor)
 
 
-def place_of(state: Path) -> str:
+def name_disk(state: Path) -> str:
     """The name of the disk that holds a state directory: its volume, if it is on one."""
     return str(state.parent if state.name == STATE_NAME else state)
 

@@ -4,7 +4,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import TimelineFiles
 from cfetch.timeline.table import Table
 
 PLANS = "plans"
@@ -17,12 +17,12 @@ def forget_frozen(table: Table, state: Path, instant: str) -> None:
         remove_frozen(table.bucket, instant)
 
 
-def remove_frozen(files: Files, name: str) -> None:
+def remove_frozen(files: TimelineFiles, name: str) -> None:
     """Remove a frozen manifest, which may hold signed links, with its directory. Raises OSError."""
     _remove(files, f"{PLANS}/{name}")
 
 
-def _remove(files: Files, directory: str) -> None:
+def _remove(files: TimelineFiles, directory: str) -> None:
     paths = [f"{directory}/{part}" for part in files.names(directory)]
     try:
         files.unlink_all(paths)

@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import TimelineFiles
 from cfetch.timeline.lock import LOCK
 
 BALLAST = "ballast"
 BALLAST_BYTES = 64 << 10  # sixteen blocks of 4 KiB; a rollback makes six files
 
 
-def leave_ballast(files: Files, name: str = BALLAST) -> bool:
+def leave_ballast(files: TimelineFiles, name: str = BALLAST) -> bool:
     """Put the ballast beside the timeline, if there is room. Returns whether it was put there now."""
     with suppress(OSError):
         files.create(name, os.urandom(BALLAST_BYTES))  # a file system cannot compress random bytes
@@ -24,7 +24,7 @@ def leave_ballast(files: Files, name: str = BALLAST) -> bool:
 
 
 @contextmanager
-def use_ballast(files: Files, token: str) -> Iterator[None]:
+def use_ballast(files: TimelineFiles, token: str) -> Iterator[None]:
     """Remove the ballast while this context lasts, if the disk is full. ``token`` is this process's own."""
     probe = f"{LOCK}.{token}.room"  # a cleaner removes files with this prefix when they are a day old
     if leave_ballast(files, probe):

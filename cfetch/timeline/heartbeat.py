@@ -25,7 +25,7 @@ import msgspec
 
 from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.base.threads import start_thread
-from cfetch.timeline.files import Files, Locked
+from cfetch.timeline.files import Locked, TimelineFiles
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import Beat, beat_head, encode_beat, read_beat
 
@@ -59,7 +59,7 @@ class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.interval_s, self.expiry_s / 2)
 
 
-def look(files: Files, instant: str, now_s: float) -> tuple[Beat | None, float | None]:
+def find_beat(files: TimelineFiles, instant: str, now_s: float) -> tuple[Beat | None, float | None]:
     """The beat of an instant and its age in seconds; ``now_s`` is by the file system's clock.
 
     A file that cannot be read may belong to a newer version, or a power cut has torn it. Nobody knows whether
@@ -99,7 +99,7 @@ class Pulse:
 
     def __init__(
         self,
-        files: Files,
+        files: TimelineFiles,
         instant: str,
         epoch: int,
         owner: Owner,
@@ -252,7 +252,7 @@ class BeatThread:
         written.set()
 
 
-class Verdict(NamedTuple):
+class OwnerVerdict(NamedTuple):
     """Knowledge of an owner. ``age_s``: the age of its beat by the file system's clock, for people."""
 
     is_live: bool
@@ -279,7 +279,7 @@ class Observer:
 
     def judge(
         self, instant: str, epoch: int, beat: Beat | None, age_s: float | None, *, has_died: bool = False
-    ) -> Verdict:
+    ) -> OwnerVerdict:
         """Whether the owner of ``epoch`` lives. Without a beat of this epoch it does not.
 
         ``has_died``: a lock that ends with its process proves that it does not.
@@ -289,12 +289,12 @@ class Observer:
         is proof enough; a young file then belongs to a copy of the machine, which looks alike and is alive.
         """
         if beat is None or beat.epoch < epoch:
-            return Verdict(False, False, True, None, None)
+            return OwnerVerdict(False, False, True, None, None)
         if beat.is_released or has_died or self._is_gone(beat.owner):
-            return Verdict(False, True, True, beat, age_s)
+            return OwnerVerdict(False, True, True, beat, age_s)
         is_old = age_s is not None and age_s > beat.expiry_s
         if is_old and self._has_restarted(beat.owner):
-            return Verdict(False, False, True, beat, age_s)
+            return OwnerVerdict(False, False, True, beat, age_s)
         now_s = self._monotonic()
         count = (beat.epoch, beat.owner.token, beat.counter)
         before, since_s, changed = self._seen.get(instant, (count, now_s, False))
@@ -302,7 +302,7 @@ class Observer:
             since_s, changed = now_s, True
         self._seen[instant] = count, since_s, changed
         if now_s - since_s > beat.expiry_s:
-            return Verdict(False, False, True, beat, age_s)
+            return OwnerVerdict(False, False, True, beat, age_s)
         is_known = bool(beat.owner.token)  # a torn file may be young though its owner is dead
         is_young = is_known and age_s is not None and 0 <= age_s <= beat.expiry_s
-        return Verdict(True, False, changed or is_young, beat, age_s)
+        return OwnerVerdict(True, False, changed or is_young, beat, age_s)

@@ -19,7 +19,7 @@ import msgspec
 from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import TimelineFiles
 from cfetch.timeline.owner import Owner
 
 LOCK = "lock"
@@ -43,7 +43,7 @@ class TableLock:
 
     def __init__(
         self,
-        files: Files,
+        files: TimelineFiles,
         owner: Owner,
         *,
         monotonic: Callable[[], float],

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cfetch.storage.hanging_calls import call_within
-from cfetch.timeline.files import Files, Locked, place_of
+from cfetch.timeline.files import Locked, TimelineFiles, name_disk
 
 T = TypeVar("T")
 
@@ -17,9 +17,9 @@ class PatientFiles:
     ``as_absent``: files that cannot be had in time count as missing. Without it, TimeoutError is raised.
     """
 
-    def __init__(self, files: Files, root: Path, limit_s: float, *, as_absent: bool) -> None:
+    def __init__(self, files: TimelineFiles, root: Path, limit_s: float, *, as_absent: bool) -> None:
         self._files = files
-        self._place = place_of(root)
+        self._place = name_disk(root)
         self._limit_s = limit_s
         self._as_absent = as_absent
 
@@ -32,65 +32,65 @@ class PatientFiles:
             raise
 
     def create(self, path: str, data: bytes, *, flush: bool = False) -> None:
-        """Call ``Files.create``."""
+        """Call ``TimelineFiles.create``."""
         self._call(lambda: self._files.create(path, data, flush=flush))
 
     def read(self, path: str) -> bytes:
-        """Call ``Files.read``."""
+        """Call ``TimelineFiles.read``."""
         return self._call(lambda: self._files.read(path))
 
     def rewrite(self, path: str, head: bytes, data: bytes) -> None:
-        """Call ``Files.rewrite``."""
+        """Call ``TimelineFiles.rewrite``."""
         self._call(lambda: self._files.rewrite(path, head, data))
 
     def rename(self, old: str, new: str) -> None:
-        """Call ``Files.rename``."""
+        """Call ``TimelineFiles.rename``."""
         self._call(lambda: self._files.rename(old, new))
 
     def link(self, old: str, new: str) -> None:
-        """Call ``Files.link``."""
+        """Call ``TimelineFiles.link``."""
         self._call(lambda: self._files.link(old, new))
 
     def copy(self, old: str, new: str) -> None:
-        """Call ``Files.copy``, which may take minutes, and is waited for."""
+        """Call ``TimelineFiles.copy``, which may take minutes, and is waited for."""
         self._files.copy(old, new)
 
     def lock(self, path: str) -> Locked | None:
-        """Call ``Files.lock``."""
+        """Call ``TimelineFiles.lock``."""
         return self._call(lambda: self._files.lock(path))
 
     def has_lost_lock(self, path: str, device: int) -> bool:
-        """Call ``Files.has_lost_lock``."""
+        """Call ``TimelineFiles.has_lost_lock``."""
         return self._call(lambda: self._files.has_lost_lock(path, device))
 
     def unlink(self, path: str) -> None:
-        """Call ``Files.unlink``."""
+        """Call ``TimelineFiles.unlink``."""
         self._call(lambda: self._files.unlink(path))
 
     def unlink_all(self, paths: Sequence[str]) -> None:
-        """Call ``Files.unlink`` for each that is there."""
+        """Call ``TimelineFiles.unlink`` for each that is there."""
         for path in paths:
             with suppress(FileNotFoundError):
                 self.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        """Call ``Files.make_directory``."""
+        """Call ``TimelineFiles.make_directory``."""
         self._call(lambda: self._files.make_directory(path))
 
     def remove_directory(self, path: str) -> None:
-        """Call ``Files.remove_directory``."""
+        """Call ``TimelineFiles.remove_directory``."""
         self._call(lambda: self._files.remove_directory(path))
 
     def names(self, path: str) -> list[str]:
-        """Call ``Files.names``."""
+        """Call ``TimelineFiles.names``."""
         with suppress(FileNotFoundError):
             return self._call(lambda: self._files.names(path))
         return []
 
     def flush_names(self, path: str) -> None:
-        """Call ``Files.flush_names``."""
+        """Call ``TimelineFiles.flush_names``."""
         self._call(lambda: self._files.flush_names(path))
 
     def modified_s(self, path: str) -> float:
-        """Call ``Files.modified_s``."""
+        """Call ``TimelineFiles.modified_s``."""
         return self._call(lambda: self._files.modified_s(path))

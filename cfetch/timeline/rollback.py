@@ -14,27 +14,27 @@ from cfetch.timeline.attempts import Salvage
 from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.heartbeat import HEARTBEATS
 from cfetch.timeline.records import RollbackRecord
-from cfetch.timeline.states import Action, Entry, Event, Kind, State
+from cfetch.timeline.states import Action, InstantFile, Kind, State, Transition
 from cfetch.timeline.table import Table, find, on_this_machine, when_free
 
 
-def schedule_rollback(table: Table, target: str, kind: Kind) -> tuple[Entry, RollbackRecord]:
+def schedule_rollback(table: Table, target: str, kind: Kind) -> tuple[InstantFile, RollbackRecord]:
     """Put a rollback on the timeline; the caller holds the lock. Raises OSError."""
     record = RollbackRecord(target=target, kind=kind)
-    entry = Entry(table.new_instant(), Action.ROLLBACK, State.REQUESTED)
+    entry = InstantFile(table.new_instant(), Action.ROLLBACK, State.REQUESTED)
     table.store.put(entry, record)
     return entry, record
 
 
-def condemn(table: Table, target: str, *, delay_s: float | None = None) -> Entry | None:
+def condemn(table: Table, target: str, *, delay_s: float | None = None) -> InstantFile | None:
     """Schedule the rollback of a removable plan that no run executes; returns a pending one if there is one.
 
     None: there is nothing to roll back, or it is younger than ``delay_s``. Raises Held, LocalFault.
     """
 
-    def ask() -> Entry | None:
+    def ask() -> InstantFile | None:
         what = f"cannot roll back plan {target}"
-        with on_this_machine(what), table.lock.hold() as now_s, table.look_once():
+        with on_this_machine(what), table.lock.hold() as now_s, table.read_once():
             entries = table.store.entries()
             entry = find(entries, target)
             if entry is None or entry.state is State.COMPLETED:
@@ -60,9 +60,9 @@ def execute(table: Table, rollback: str) -> bool:
     Raises Held if a live process executes it, LocalFault.
     """
 
-    def claim() -> tuple[Entry, RollbackRecord] | None:
+    def claim() -> tuple[InstantFile, RollbackRecord] | None:
         what = f"cannot begin rollback {rollback}"
-        with on_this_machine(what), table.lock.hold() as now_s, table.look_once():
+        with on_this_machine(what), table.lock.hold() as now_s, table.read_once():
             entry = find(table.store.entries(), rollback, Action.ROLLBACK)
             if entry is None or entry.state is State.COMPLETED:
                 return None
@@ -72,7 +72,7 @@ def execute(table: Table, rollback: str) -> bool:
             record = table.store.read_rollback(entry)
             if record is None or record.kind is Kind.IMMUTABLE:
                 return None
-            return table.store.move(entry, Event.CLAIM), record
+            return table.store.move(entry, Transition.CLAIM), record
 
     claimed = when_free(table, claim)
     if claimed is None:
@@ -100,17 +100,17 @@ def _undo(table: Table, target: str) -> None:
         if entry is None or entry.state is State.COMPLETED:
             return
         with suppress(FileNotFoundError):  # its state has just changed: look again
-            entry = table.store.move(entry, Event.CONDEMN, Kind.REMOVABLE)
+            entry = table.store.move(entry, Transition.CONDEMN, Kind.REMOVABLE)
             table.attempts.end(target, entry.epoch)
             with suppress(FileNotFoundError):
                 table.files.unlink(f"{HEARTBEATS}/{target}.json")
             remove_frozen(table.files, target)
-            table.store.move(entry, Event.REMOVE, Kind.REMOVABLE)
+            table.store.move(entry, Transition.REMOVE, Kind.REMOVABLE)
 
 
 def finish(
     table: Table,
-    rollback: tuple[Entry, RollbackRecord],
+    rollback: tuple[InstantFile, RollbackRecord],
     *,
     below: int,
     salvage: Salvage | None,
@@ -123,7 +123,7 @@ def finish(
         while True:
             with suppress(FileNotFoundError):  # a stopped owner woke up and moved the rollback
                 if entry.state is State.REQUESTED:
-                    entry = table.store.move(entry, Event.CLAIM)
+                    entry = table.store.move(entry, Transition.CLAIM)
                 _complete(table, entry, record)
                 return
             again = find(table.store.entries(), entry.instant, Action.ROLLBACK)
@@ -132,7 +132,7 @@ def finish(
             entry = again
 
 
-def _complete(table: Table, entry: Entry, record: RollbackRecord) -> None:
+def _complete(table: Table, entry: InstantFile, record: RollbackRecord) -> None:
     completion = table.completion(entry.epoch)
-    done = table.store.move(entry, Event.COMMIT)
+    done = table.store.move(entry, Transition.COMMIT)
     table.store.enrich(done, msgspec.structs.replace(record, completion=completion))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cfetch.timeline.states import Action, Kind, State
 
 
-class View(NamedTuple):
+class InstantView(NamedTuple):
     """An instant as one transaction sees it. ``age_s`` is since it was scheduled."""
 
     action: Action
@@ -32,7 +32,7 @@ class Start(Enum):
     UNREADABLE = "unreadable"
 
 
-def may_start(view: View) -> Start:
+def may_start(view: InstantView) -> Start:
     """Whether an executor may claim this download (RFC-79, execution, steps 3 and 4)."""
     if view.state is State.COMPLETED:
         return Start.COMPLETED
@@ -54,7 +54,7 @@ class Cleaning(Enum):
     DELETE = "delete"  # it is a rollback that cannot be read and was never begun
 
 
-def to_clean(view: View, delay_s: float) -> tuple[Cleaning, str]:
+def to_clean(view: InstantView, delay_s: float) -> tuple[Cleaning, str]:
     """Decide what clean does with an instant; the reason is for a person (RFC-79, clean)."""
     if view.state is State.COMPLETED:
         return Cleaning.KEEP, "completed, and not old enough for the archive"
@@ -76,7 +76,7 @@ def to_clean(view: View, delay_s: float) -> tuple[Cleaning, str]:
     return Cleaning.ROLL_BACK, f"removable, {view.age_s:.0f} s old, and {what}"
 
 
-def _rollback(view: View) -> tuple[Cleaning, str]:
+def _rollback(view: InstantView) -> tuple[Cleaning, str]:
     if view.is_live:
         return Cleaning.KEEP, "somebody executes it now"
     if view.kind is None and view.state is State.REQUESTED:

@@ -42,7 +42,7 @@ class State(StrEnum):
     REMOVED = "removed"  # no file any more
 
 
-class Event(StrEnum):
+class Transition(StrEnum):
     """The events in the life of an instant."""
 
     CLAIM = "claim"  # a new owner takes it, in a new epoch
@@ -53,7 +53,7 @@ class Event(StrEnum):
     ABANDON = "abandon"  # a person says that it is not wanted any more
 
 
-class Entry(NamedTuple):
+class InstantFile(NamedTuple):
     """One instant, read from its file's name. ``epoch`` 0: never claimed, or completed."""
 
     instant: str
@@ -70,33 +70,33 @@ class Entry(NamedTuple):
 
 _R, _I, _C, _X = State.REQUESTED, State.INFLIGHT, State.COMPLETED, State.REMOVED
 
-_TABLE: dict[tuple[Action, Kind], dict[tuple[State, Event], State]] = {
+_TABLE: dict[tuple[Action, Kind], dict[tuple[State, Transition], State]] = {
     (Action.DOWNLOAD, Kind.IMMUTABLE): {
-        (_R, Event.CLAIM): _R,
-        (_R, Event.WORK): _I,
-        (_R, Event.ABANDON): _X,
-        (_I, Event.CLAIM): _R,
-        (_I, Event.COMMIT): _C,
+        (_R, Transition.CLAIM): _R,
+        (_R, Transition.WORK): _I,
+        (_R, Transition.ABANDON): _X,
+        (_I, Transition.CLAIM): _R,
+        (_I, Transition.COMMIT): _C,
     },
     (Action.DOWNLOAD, Kind.REMOVABLE): {
-        (_R, Event.CLAIM): _R,
-        (_R, Event.WORK): _I,
-        (_R, Event.CONDEMN): _I,  # no run may start a removable plan in flight
-        (_I, Event.CONDEMN): _I,
-        (_I, Event.COMMIT): _C,
-        (_I, Event.REMOVE): _X,
+        (_R, Transition.CLAIM): _R,
+        (_R, Transition.WORK): _I,
+        (_R, Transition.CONDEMN): _I,  # no run may start a removable plan in flight
+        (_I, Transition.CONDEMN): _I,
+        (_I, Transition.COMMIT): _C,
+        (_I, Transition.REMOVE): _X,
     },
     (Action.ROLLBACK, Kind.IMMUTABLE): {
-        (_R, Event.CLAIM): _I,
-        (_I, Event.CLAIM): _I,
-        (_I, Event.COMMIT): _C,
-        (_R, Event.REMOVE): _X,  # a rollback that cannot be read: nothing has been done for it yet
+        (_R, Transition.CLAIM): _I,
+        (_I, Transition.CLAIM): _I,
+        (_I, Transition.COMMIT): _C,
+        (_R, Transition.REMOVE): _X,  # a rollback that cannot be read: nothing has been done for it yet
     },
 }
-_NEW_EPOCH = {Event.CLAIM, Event.CONDEMN}
+_NEW_EPOCH = {Transition.CLAIM, Transition.CONDEMN}
 
 
-def after(entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
+def after(entry: InstantFile, event: Transition, kind: Kind = Kind.IMMUTABLE) -> InstantFile:
     """The entry after ``event``. A rollback has no kind of its own: it always has to be finished.
 
     Raises:
@@ -107,7 +107,7 @@ def after(entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
     if state is None:
         raise ValueError(f"{event.value} cannot happen to {entry.name} ({kind.value})")
     epoch = 0 if state is State.COMPLETED else entry.epoch + (event in _NEW_EPOCH)
-    return Entry(entry.instant, entry.action, state, epoch)
+    return InstantFile(entry.instant, entry.action, state, epoch)
 
 
 _INSTANT = re.compile(r"[0-9]{8}T[0-9]{9}Z-[0-9a-f]{4,16}")
@@ -132,17 +132,17 @@ def is_temporary(name: str) -> bool:
 
 
 @lru_cache(1 << 16)  # a timeline is listed again and again, and its names stay the same
-def parse(name: str) -> Entry | None:
+def parse(name: str) -> InstantFile | None:
     """The entry of a file's name; None for a name that is not one."""
     instant, _, rest = name.partition(".")
     if not is_instant(instant):
         return None
     end = _ENDS.get(rest)
     if end is not None:
-        return Entry(instant, *end)
+        return InstantFile(instant, *end)
     epoch, _, rest = rest.partition(".")
     end = _ENDS.get(rest)
-    return Entry(instant, *end, int(epoch)) if end is not None and _EPOCH.fullmatch(epoch) else None
+    return InstantFile(instant, *end, int(epoch)) if end is not None and _EPOCH.fullmatch(epoch) else None
 
 
 def new_instant(wall_s: float, tail: str) -> str:

@@ -13,9 +13,19 @@ from cfetch.base.errors import NewerRecord
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 from cfetch.storage.lacking import LINKS, note_lack
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import TimelineFiles
 from cfetch.timeline.records import PLAN_SCHEMA, ROLLBACK_SCHEMA, PlanRecord, RollbackRecord
-from cfetch.timeline.states import Action, Entry, Event, Kind, State, after, is_instant, is_temporary, parse
+from cfetch.timeline.states import (
+    Action,
+    InstantFile,
+    Kind,
+    State,
+    Transition,
+    after,
+    is_instant,
+    is_temporary,
+    parse,
+)
 
 TIMELINE = "timeline"
 RECORDS: dict[Action, type[PlanRecord] | type[RollbackRecord]] = {
@@ -29,21 +39,21 @@ class _Schema(msgspec.Struct):
     schema: str | None = None
 
 
-class Store:
+class InstantStore:
     """Raises OSError. ``token`` makes the names of temporary files this process's own."""
 
-    def __init__(self, files: Files, token: str) -> None:
+    def __init__(self, files: TimelineFiles, token: str) -> None:
         self.files = files
         self._token = token
         files.make_directory(TIMELINE)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[InstantFile]:
         """All instants, oldest first; one scan, no file is opened.
 
         An instant that changes its state during the scan may be missing (readdir(3)): a caller without the
         lock calls ``entries_twice``.
         """
-        by_key: dict[tuple[str, Action], Entry] = {}
+        by_key: dict[tuple[str, Action], InstantFile] = {}
         for name in self.files.names(TIMELINE):
             entry = parse(name)
             if entry is not None:
@@ -53,7 +63,7 @@ class Store:
                     by_key[key] = entry
         return sorted(by_key.values())
 
-    def entries_twice(self) -> list[Entry]:
+    def entries_twice(self) -> list[InstantFile]:
         """All instants, oldest first, by two scans: what the first one misses is there for the second."""
         by_key = {entry[:2]: entry for entry in (*self.entries(), *self.entries())}
         return sorted(by_key.values())
@@ -63,11 +73,11 @@ class Store:
         instants = {name.partition(".")[0] for name in self.files.names(TIMELINE) if parse(name) is None}
         return set(filter(is_instant, instants))
 
-    def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
+    def entry(self, instant: str, action: Action = Action.DOWNLOAD) -> InstantFile | None:
         """One instant in its present state; None if there is none."""
         return next((entry for entry in self.entries() if entry[:2] == (instant, action)), None)
 
-    def read_plan(self, entry: Entry) -> PlanRecord | None:
+    def read_plan(self, entry: InstantFile) -> PlanRecord | None:
         """A download's record; None if unreadable.
 
         Raises:
@@ -77,12 +87,12 @@ class Store:
         record = self._read(entry)
         return record if isinstance(record, PlanRecord) else None
 
-    def read_rollback(self, entry: Entry) -> RollbackRecord | None:
+    def read_rollback(self, entry: InstantFile) -> RollbackRecord | None:
         """The same as ``read_plan`` for a rollback's record."""
         record = self._read(entry)
         return record if isinstance(record, RollbackRecord) else None
 
-    def put(self, entry: Entry, record: PlanRecord | RollbackRecord) -> None:
+    def put(self, entry: InstantFile, record: PlanRecord | RollbackRecord) -> None:
         """Add an instant. Raises FileExistsError."""
         temporary = self._write(entry.instant, record)
         try:
@@ -99,7 +109,7 @@ class Store:
         self.files.flush_names(TIMELINE)
         self.files.flush_names(".")  # the timeline itself may be new
 
-    def move(self, entry: Entry, event: Event, kind: Kind = Kind.IMMUTABLE) -> Entry:
+    def move(self, entry: InstantFile, event: Transition, kind: Kind = Kind.IMMUTABLE) -> InstantFile:
         """Apply ``event``. Raises FileNotFoundError if another event has happened before."""
         moved = after(entry, event, kind)
         if moved.state is State.REMOVED:
@@ -109,12 +119,12 @@ class Store:
         self.files.flush_names(TIMELINE)
         return moved
 
-    def enrich(self, entry: Entry, record: PlanRecord | RollbackRecord) -> None:
+    def enrich(self, entry: InstantFile, record: PlanRecord | RollbackRecord) -> None:
         """Replace the record of an instant that the caller has just completed."""
         self.files.rename(self._write(entry.instant, record), _path(entry))
         self.files.flush_names(TIMELINE)
 
-    def forget(self, entries: Sequence[Entry]) -> None:
+    def forget(self, entries: Sequence[InstantFile]) -> None:
         """Take completed instants, which are in the archive, off the timeline."""
         self.files.unlink_all([_path(entry) for entry in entries])
 
@@ -122,7 +132,7 @@ class Store:
         """Temporary files that crashes have left, and those that are being written now."""
         return [f"{TIMELINE}/{name}" for name in self.files.names(TIMELINE) if is_temporary(name)]
 
-    def _read(self, entry: Entry) -> PlanRecord | RollbackRecord | None:
+    def _read(self, entry: InstantFile) -> PlanRecord | RollbackRecord | None:
         data = self.files.read(_path(entry))
         known = SCHEMAS[entry.action]
         try:
@@ -144,10 +154,10 @@ class Store:
         return temporary
 
 
-def _path(entry: Entry) -> str:
+def _path(entry: InstantFile) -> str:
     return f"{TIMELINE}/{entry.name}"
 
 
-def _rank(entry: Entry) -> tuple[bool, int]:
+def _rank(entry: InstantFile) -> tuple[bool, int]:
     """Rank states: of two files of one instant, left by a broken file system, the later state counts."""
     return entry.state is State.COMPLETED, entry.epoch

@@ -15,14 +15,22 @@ from cfetch.storage.files import local_fault
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.files import Files, LocalFiles, place_of
+from cfetch.timeline.files import LocalFiles, TimelineFiles, name_disk
 from cfetch.timeline.full_disk_reserve import leave_ballast, use_ballast
-from cfetch.timeline.heartbeat import HEARTBEATS, BeatThread, Heartbeats, Observer, Pulse, Verdict, look
+from cfetch.timeline.heartbeat import (
+    HEARTBEATS,
+    BeatThread,
+    Heartbeats,
+    Observer,
+    OwnerVerdict,
+    Pulse,
+    find_beat,
+)
 from cfetch.timeline.lock import TableLock
 from cfetch.timeline.owner import Owner, has_restarted, is_gone, is_of_this_boot, this_owner
 from cfetch.timeline.records import Completion, RollbackRecord
-from cfetch.timeline.states import Action, Entry, State, instant_wall_s, new_instant
-from cfetch.timeline.store import TIMELINE, Store
+from cfetch.timeline.states import Action, InstantFile, State, instant_wall_s, new_instant
+from cfetch.timeline.store import TIMELINE, InstantStore
 
 if TYPE_CHECKING:
     from cfetch.timeline.bucket_files import BucketFiles
@@ -78,13 +86,13 @@ class Table:
 
     def __init__(
         self,
-        files: Files,
-        volumes: Sequence[Files],
+        files: TimelineFiles,
+        volumes: Sequence[TimelineFiles],
         node: Node,
         heartbeats: Heartbeats,
         *,
         keep_beating: KeepBeating = BeatThread,
-        scratch: Files | None = None,
+        scratch: TimelineFiles | None = None,
         bucket: "BucketFiles | None" = None,
         is_view: bool = False,
         note: Callable[[str], None] = ignore_note,
@@ -103,7 +111,7 @@ class Table:
         self.heartbeats = heartbeats
         self.attempts = Attempts(volumes)
         with on_this_machine("cannot write the timeline"):
-            self.store = Store(files, node.owner.token)
+            self.store = InstantStore(files, node.owner.token)
         self.lock = TableLock(
             files,
             node.owner,
@@ -118,7 +126,7 @@ class Table:
         self._keep_beating = keep_beating
 
     @contextmanager
-    def look(self) -> Iterator[float]:
+    def hold_moment(self) -> Iterator[float]:
         """Look at the timeline at one moment; yields that moment by the files' clock.
 
         Under the lock. A view takes none: of a bucket it is one version of the index; of a directory a
@@ -133,12 +141,12 @@ class Table:
         else:
             yield self.node.wall()
 
-    def look_once(self) -> AbstractContextManager[None]:
+    def read_once(self) -> AbstractContextManager[None]:
         """Let reads that belong together cost one request in a bucket, until this process changes something.
 
         Between them nothing may have to become true: what is read later may be as old as what was read first.
         """
-        return nullcontext() if self.bucket is None else self.bucket.index.look_once()
+        return nullcontext() if self.bucket is None else self.bucket.index.read_once()
 
     def pause(self, pause_s: float) -> None:
         """Wait, and look anew afterwards."""
@@ -150,11 +158,11 @@ class Table:
         """An id for an instant that is about to be scheduled."""
         return new_instant(self.node.wall(), self.node.tail())
 
-    def age_s(self, entry: Entry) -> float:
+    def age_s(self, entry: InstantFile) -> float:
         """Seconds since an instant was made, by its maker's wall clock and this machine's."""
         return self.node.wall() - instant_wall_s(entry.instant)
 
-    def pending_s(self, entry: Entry, now_s: float) -> float:
+    def pending_s(self, entry: InstantFile, now_s: float) -> float:
         """Seconds since a pending instant was put on the timeline; ``now_s`` is by the file system's clock.
 
         So a cleaner whose clock is ahead does not take a new plan for an old one. Raises FileNotFoundError:
@@ -162,9 +170,9 @@ class Table:
         """
         return now_s - self.files.modified_s(f"{TIMELINE}/{entry.name}")
 
-    def verdict(self, entry: Entry, now_s: float) -> Verdict:
+    def verdict(self, entry: InstantFile, now_s: float) -> OwnerVerdict:
         """Whether an instant's owner lives; ``now_s`` by the file system's clock."""
-        beat, age_s = look(self.files, entry.instant, now_s)
+        beat, age_s = find_beat(self.files, entry.instant, now_s)
         has_died = (
             beat is not None
             and bool(beat.lock_device)
@@ -173,7 +181,9 @@ class Table:
         )
         return self._observer.judge(entry.instant, entry.epoch, beat, age_s, has_died=has_died)
 
-    def rollbacks_of(self, target: str, entries: Sequence[Entry]) -> list[tuple[Entry, RollbackRecord]]:
+    def rollbacks_of(
+        self, target: str, entries: Sequence[InstantFile]
+    ) -> list[tuple[InstantFile, RollbackRecord]]:
         """The pending rollbacks that name ``target``: none or one, or more if the lock was lost."""
         pending = []
         for entry in entries:
@@ -184,7 +194,7 @@ class Table:
                         pending.append((entry, record))
         return pending
 
-    def first_beat(self, entry: Entry) -> Pulse:
+    def first_beat(self, entry: InstantFile) -> Pulse:
         """Write the first beat of the claimed ``entry``. Raises OSError."""
         pulse = Pulse(
             self.files,
@@ -207,7 +217,7 @@ class Table:
             epoch=epoch, owner=self.node.owner, wall_s=self.node.wall(), files=files, bytes=size_bytes
         )
 
-    def make_held_error(self, instant: str, verdict: Verdict) -> Held:
+    def make_held_error(self, instant: str, verdict: OwnerVerdict) -> Held:
         """Make the error that says who holds the instant."""
         beat, age_s = verdict.beat, verdict.age_s
         assert beat is not None
@@ -224,12 +234,14 @@ class Table:
         )
 
 
-def find(entries: Sequence[Entry], instant: str, action: Action = Action.DOWNLOAD) -> Entry | None:
+def find(
+    entries: Sequence[InstantFile], instant: str, action: Action = Action.DOWNLOAD
+) -> InstantFile | None:
     """One instant of a listing."""
     return next((entry for entry in entries if (entry.instant, entry.action) == (instant, action)), None)
 
 
-def existing(table: Table, entries: Sequence[Entry], instant: str) -> Entry:
+def existing(table: Table, entries: Sequence[InstantFile], instant: str) -> InstantFile:
     """The download of an instant, even if its state changed during the listing. Raises UsageError."""
     entry = find(entries, instant) or table.store.entry(instant)
     if entry is None:
@@ -303,7 +315,7 @@ def open_table(
         if bucket is not None:
             home = _reach_bucket(bucket)
             home.prove()
-        attempts: list[Files] = []
+        attempts: list[TimelineFiles] = []
         for path in volumes:
             if path == state and limit_s is None:
                 attempts.append(files)
@@ -329,7 +341,7 @@ def open_table(
             yield Table(home, attempts, node, heartbeats, scratch=files, bucket=home, note=note_with_place)
 
 
-def _mark_format(files: Files) -> None:
+def _mark_format(files: TimelineFiles) -> None:
     """Leave the number of the format that this version writes, for later versions."""
     with suppress(OSError):  # it is there, or nothing can be written: no marker means the first format
         files.create(FORMAT_NAME, MARKER, flush=True)
@@ -341,7 +353,7 @@ def _reach_bucket(url: str) -> "BucketFiles":
     return BucketFiles(url)
 
 
-def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absent: bool) -> Files:
+def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absent: bool) -> TimelineFiles:
     """Raises LocalFault, and FileNotFoundError if a volume ``as_absent`` does not answer."""
     if limit_s is None:
         files = LocalFiles(path)
@@ -349,7 +361,7 @@ def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absen
         return files
     from cfetch.timeline.patient_files import PatientFiles  # a plain run has one disk, and waits for it
 
-    place = place_of(path)
+    place = name_disk(path)
     try:
         files = call_within(limit_s, place, lambda: LocalFiles(path))
     except TimeoutError as error:
@@ -412,7 +424,7 @@ def open_to_read(
             yield table
         return
     files = _reach_bucket(bucket)
-    with files.index.look_once():
+    with files.index.read_once():
         _require_timeline(files)
         yield Table(files, [], this_node(), heartbeats, bucket=files, is_view=True)
 

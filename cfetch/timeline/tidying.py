@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from cfetch.base.records import NOT_DECODED
-from cfetch.timeline.files import Files
+from cfetch.timeline.files import TimelineFiles
 from cfetch.timeline.frozen_plans import PLANS, remove_frozen
 from cfetch.timeline.heartbeat import HEARTBEATS
 from cfetch.timeline.owner import OWNER_NAME, Owner
@@ -74,7 +74,7 @@ def _sweep(table: Table, now_s: float) -> None:
     for home in filter(None, (table.files, table.scratch)):
         _sweep_frozen(table, home, is_over, now_s)
     files = table.files
-    with table.look_once():
+    with table.read_once():
         beats = [
             name
             for name in files.names(HEARTBEATS)
@@ -84,9 +84,9 @@ def _sweep(table: Table, now_s: float) -> None:
     files.unlink_all([*(f"{HEARTBEATS}/{name}" for name in beats), *old])
 
 
-def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool], now_s: float) -> None:
+def _sweep_frozen(table: Table, files: TimelineFiles, is_over: Callable[[str], bool], now_s: float) -> None:
     """Remove the frozen plans in ``files`` that no pending instant needs."""
-    with table.look_once():
+    with table.read_once():
         # with a dot: only the run that was freezing it uses this directory
         directories = [name for name in files.names(PLANS) if is_instant(name.removeprefix("."))]
         dead = {each for each in directories if _is_signed_by_the_dead(table, files, each)}
@@ -103,7 +103,7 @@ def _sweep_frozen(table: Table, files: Files, is_over: Callable[[str], bool], no
             remove_frozen(files, directory)
 
 
-def _is_fresh(files: Files, directory: str, now_s: float) -> bool:
+def _is_fresh(files: TimelineFiles, directory: str, now_s: float) -> bool:
     """Whether a frozen plan was signed within a day by the file system's clock.
 
     The instant's own time does not tell: the clock of this machine may be days ahead of its maker's.
@@ -113,7 +113,7 @@ def _is_fresh(files: Files, directory: str, now_s: float) -> bool:
     return False
 
 
-def _is_signed_by_the_dead(table: Table, files: Files, directory: str) -> bool:
+def _is_signed_by_the_dead(table: Table, files: TimelineFiles, directory: str) -> bool:
     with suppress(OSError, *NOT_DECODED):
         owner = msgspec.json.decode(files.read(f"{PLANS}/{directory}/{OWNER_NAME}"), type=Owner)
         return table.node.is_gone(owner)

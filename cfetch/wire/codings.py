@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from cfetch.wire.headers import RANGE, Headers, read_media_type
-from cfetch.wire.verdict import Action, Asked, Verdict, refuse, refuse_range
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict, refuse, refuse_range
 
 _NAMES = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate", "br": "br", "zstd": "zstd"}
 _NAMES |= {"compress": "compress", "x-compress": "compress"}
@@ -92,7 +92,9 @@ def judge_coding(
         return refuse_range(f"the reply to a range is encoded ({coding})")
     if mode == "keep":
         note = f"came encoded ({coding}), and is kept as it came; --encoded decode unpacks such files"
-        return Verdict(action=Action.ACCEPT, body_bytes=length, total_bytes=length, framed=framed, note=note)
+        return Verdict(
+            action=ReplyAction.ACCEPT, body_bytes=length, total_bytes=length, framed=framed, note=note
+        )
     if len(codings) > MOST_CODINGS:
         return refuse(f"the reply is encoded {len(codings)} times; --encoded keep takes it as it is")
-    return Verdict(action=Action.ACCEPT, framed=framed, coding=coding)
+    return Verdict(action=ReplyAction.ACCEPT, framed=framed, coding=coding)

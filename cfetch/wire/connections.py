@@ -35,7 +35,7 @@ APART_S = 0.001  # between the others: a simple server accepts a connection in s
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
 
 
-class Pool:
+class ConnectionPool:
     """Connections by origin, a text such as ``https://host:port``. Make it inside a running loop.
 
     ``connect_timeout_s`` covers name lookup, connection, a proxy's tunnel and TLS together. ``idle_s``: how

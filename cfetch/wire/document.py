@@ -25,7 +25,7 @@ from cfetch.wire.headers import Headers
 from cfetch.wire.judge import judge
 from cfetch.wire.retry import Limits, Spent, next_step
 from cfetch.wire.transport import Response, Transport
-from cfetch.wire.verdict import Action, Asked, Verdict
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict
 
 MAX_MANIFEST_BYTES = 16 << 30  # 30 million presigned links; a larger manifest must be given as a file
 MAX_REPLY_BYTES = 64 << 20
@@ -164,7 +164,7 @@ async def _fetch_once(
     try:
         if response.status not in expected:
             verdict = judge(response.status, response.headers, Asked(options=DECODED, link=url))
-            if verdict.action is not Action.ACCEPT:
+            if verdict.action is not ReplyAction.ACCEPT:
                 raise await make_refusal(verdict, response, clock)
             if verdict.coding is not None:
                 from cfetch.wire.decoding import Decoder  # few servers send a coding that nobody asked for
@@ -267,7 +267,7 @@ class Prober:
             if response.status == 200:
                 return _read_length(response) or None
             verdict = judge(response.status, response.headers, Asked())
-            if verdict.action in (Action.RETRY, Action.WAIT, Action.THROTTLE):
+            if verdict.action in (ReplyAction.RETRY, ReplyAction.WAIT, ReplyAction.THROTTLE):
                 raise await make_refusal(verdict, response, self._clock)
             if response.status not in (404, 410):  # a missing file tells nothing about HEAD
                 self._without_head.add(origin)
@@ -343,9 +343,9 @@ async def make_refusal(verdict: Verdict, response: Response, clock: Clock) -> So
         verdict = await explain(verdict, response)
     from cfetch.wire.pauses import make_throttled, make_transient
 
-    if verdict.action is Action.THROTTLE:
+    if verdict.action is ReplyAction.THROTTLE:
         return make_throttled(verdict.reason, response.status, response.headers, clock.wall())
-    if verdict.action in (Action.RETRY, Action.WAIT):
-        is_made, wall_s = verdict.action is Action.WAIT, clock.wall()
+    if verdict.action in (ReplyAction.RETRY, ReplyAction.WAIT):
+        is_made, wall_s = verdict.action is ReplyAction.WAIT, clock.wall()
         return make_transient(verdict.reason, response.status, response.headers, wall_s, is_made=is_made)
     return Refused(verdict.reason, http_status=response.status)

@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractResolver
 from cfetch.base.errors import Transient
 from cfetch.base.schemes import WEB_PATTERN
 from cfetch.base.secret import SecretUrl
-from cfetch.wire.connections import Pool
+from cfetch.wire.connections import ConnectionPool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
@@ -76,7 +76,7 @@ class HttpTransport(HopTransport):
         super().__init__(network)
         self._connect_timeout_s = connect_timeout_s
         self._session: SessionTransport | None = None
-        self._pool = Pool(
+        self._pool = ConnectionPool(
             network,
             resolver or aiohttp.DefaultResolver(),
             connect_timeout_s=connect_timeout_s,

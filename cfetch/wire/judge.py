@@ -45,7 +45,7 @@ from multidict import MultiDict, istr
 
 from cfetch.storage.etags import is_same
 from cfetch.wire.headers import RANGE, Headers, read_media_type
-from cfetch.wire.verdict import Action, Asked, Verdict, find_strong, refuse, refuse_range
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict, find_strong, refuse, refuse_range
 
 SINGLETONS = tuple(map(istr, ("Content-Length", "Content-Range", "ETag")))
 _MEDIA_TYPE, _TRANSFER_ENCODING = istr("Content-Type"), istr("Transfer-Encoding")
@@ -137,7 +137,7 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
                 else ""
             )
         )
-    action = Action.UNCHANGED if _is_standing(asked, find_strong(etag), length) else Action.ACCEPT
+    action = ReplyAction.UNCHANGED if _is_standing(asked, find_strong(etag), length) else ReplyAction.ACCEPT
     return Verdict(
         action=action, body_bytes=length, total_bytes=length, validator=find_strong(etag), framed=framed
     )

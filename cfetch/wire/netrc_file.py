@@ -26,7 +26,7 @@ class NetrcFault(ValueError):
         self.line = line
 
 
-class Login(NamedTuple):
+class NetrcLogin(NamedTuple):
     """User and password of a machine."""
 
     user: str
@@ -63,18 +63,20 @@ def read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     }
 
 
-def _parse(text: str) -> dict[str, Login]:
+def _parse(text: str) -> dict[str, NetrcLogin]:
     """The logins by host; of several entries for one host the first counts, as for curl. Raises NetrcFault.
 
     ``default`` is left out: it would give a password to every host.
     """
-    logins: dict[str, Login] = {}
+    logins: dict[str, NetrcLogin] = {}
     host: str | None = None
     fields: dict[str, str] = {}
 
     def keep() -> None:
         if host is not None and "password" in fields:
-            logins.setdefault(host.lower().rstrip("."), Login(fields.get("login", ""), fields["password"]))
+            logins.setdefault(
+                host.lower().rstrip("."), NetrcLogin(fields.get("login", ""), fields["password"])
+            )
 
     words = _split(text)
     for word, number in words:

@@ -4,7 +4,7 @@ Imported when the first 206 comes, or for the first entry that is a range of its
 """
 
 from cfetch.wire.headers import RANGE
-from cfetch.wire.verdict import Action, Asked, Verdict, find_strong, refuse, refuse_range
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict, find_strong, refuse, refuse_range
 
 MAX_LENGTH = 2**63 - 1
 MAX_SKIPPED_BYTES = 1 << 20  # useless bytes that a server without ranges may send: 0.1 s at 100 Mbit/s
@@ -77,7 +77,7 @@ def _accept_part(
     if length is not None and length != body_bytes:
         return refuse_range("Content-Length and Content-Range contradict each other")
     return Verdict(
-        action=Action.ACCEPT,
+        action=ReplyAction.ACCEPT,
         from_byte=asked.from_byte,
         body_bytes=body_bytes,
         total_bytes=total_bytes,
@@ -104,7 +104,7 @@ def judge_object(asked: Asked, base: int, length: int | None, etag: str | None, 
             f"which is more than the {MAX_SKIPPED_BYTES} bytes that cfetch skips"
         )
     return Verdict(
-        action=Action.ACCEPT,
+        action=ReplyAction.ACCEPT,
         body_bytes=asked.size_bytes,
         total_bytes=asked.size_bytes,
         validator=find_strong(etag),

@@ -27,7 +27,7 @@ MIN_SLICE_BYTES = 1 << 10
 MAX_SLICE_BYTES = 256 << 10
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket, stored as the time at which all bytes taken so far are paid for. Pure.
 
     This is the generic cell rate algorithm (ITU-T I.371, "virtual scheduling"): the first caller is served
@@ -119,9 +119,9 @@ class Limiter:
         self._timetable = timetable
         self._looks_s = -math.inf  # when the timetable is looked at next
         is_total = total_bps is not None or timetable is not None
-        self._total = Bucket(math.inf if total_bps is None else total_bps) if is_total else None
+        self._total = TokenBucket(math.inf if total_bps is None else total_bps) if is_total else None
         self._per_host_bps = per_host_bps
-        self._hosts: dict[str, Bucket] = {}
+        self._hosts: dict[str, TokenBucket] = {}
         self._is_leased = False
         self._measured_s = clock.now()
 
@@ -197,16 +197,16 @@ class Limiter:
         now_s = self._clock.now()
         return all(bucket.has_room(now_s) for bucket in self._find_buckets(host))
 
-    def _find_buckets(self, host: str) -> list[Bucket]:
+    def _find_buckets(self, host: str) -> list[TokenBucket]:
         return [bucket for bucket in (self._total, self._find_bucket(host)) if bucket is not None]
 
-    def _find_bucket(self, host: str) -> Bucket | None:
+    def _find_bucket(self, host: str) -> TokenBucket | None:
         if self._per_host_bps is None:
             return None
-        return self._hosts.setdefault(host, Bucket(self._per_host_bps))
+        return self._hosts.setdefault(host, TokenBucket(self._per_host_bps))
 
 
-def _longest_wait_s(tickets: list[tuple[Bucket, int]], now_s: float) -> float:
+def _longest_wait_s(tickets: list[tuple[TokenBucket, int]], now_s: float) -> float:
     return max(bucket.wait_s(ticket, now_s) for bucket, ticket in tickets)
 
 

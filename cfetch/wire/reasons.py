@@ -22,7 +22,7 @@ from cfetch.base.secret import printable
 from cfetch.wire.headers import Headers
 from cfetch.wire.pauses import make_throttled, make_transient
 from cfetch.wire.transport import Response
-from cfetch.wire.verdict import Action, Verdict
+from cfetch.wire.verdict import ReplyAction, Verdict
 
 MAX_BYTES = 4 << 10
 MAX_SHOWN = 300  # characters of a message; the longest of the known ones has 240
@@ -44,10 +44,10 @@ _TOKEN = re.compile(r"(?=[A-Za-z+=_/-]*[0-9])(?=[0-9+=_/-]*[A-Za-z])[A-Za-z0-9+=
 _CODES = ("code", "Code", "error_code", "errorCode", "reason", "status")
 _MESSAGES = ("message", "Message", "error_description", "detail", "msg", "errorMessage", "title")
 _ACTIONS = {
-    "refuse": Action.REFUSE,
-    "refresh": Action.REFRESH,
-    "retry": Action.RETRY,
-    "throttle": Action.THROTTLE,
+    "refuse": ReplyAction.REFUSE,
+    "refresh": ReplyAction.REFRESH,
+    "retry": ReplyAction.RETRY,
+    "throttle": ReplyAction.THROTTLE,
 }
 
 
@@ -75,7 +75,7 @@ async def explain(verdict: Verdict, response: Response, secrets: Iterable[str] =
         return verdict
     known = reason.known
     action = verdict.action
-    if known is not None and known.course and action not in (Action.WAIT, Action.UNCHANGED):
+    if known is not None and known.course and action not in (ReplyAction.WAIT, ReplyAction.UNCHANGED):
         action = _ACTIONS[known.course]
     hidden = [*secrets, *response.hidden, *_list_values(response)]
     return msgspec.structs.replace(verdict, action=action, reason=_describe(verdict.reason, reason, hidden))
@@ -83,7 +83,7 @@ async def explain(verdict: Verdict, response: Response, secrets: Iterable[str] =
 
 async def refuse(response: Response, reason: str) -> SourceError:
     """The error of a reply that is refused for ``reason``, with the server's own reason."""
-    verdict = await explain(Verdict(action=Action.REFUSE, reason=reason), response)
+    verdict = await explain(Verdict(action=ReplyAction.REFUSE, reason=reason), response)
     return Refused(verdict.reason, http_status=response.status)
 
 
@@ -92,10 +92,10 @@ async def refuse_object(response: Response, why: str) -> SourceError:
 
     ``why`` is for codes that cfetch does not know.
     """
-    said = await explain(Verdict(action=Action.REFUSE, reason=f"HTTP {response.status}"), response)
-    if said.action in (Action.THROTTLE, Action.RETRY):
+    said = await explain(Verdict(action=ReplyAction.REFUSE, reason=f"HTTP {response.status}"), response)
+    if said.action in (ReplyAction.THROTTLE, ReplyAction.RETRY):
         wall_s = time.time()
-        if said.action is Action.THROTTLE:
+        if said.action is ReplyAction.THROTTLE:
             return make_throttled(said.reason, response.status, response.headers, wall_s)
         return make_transient(said.reason, response.status, response.headers, wall_s, is_made=False)
     text = said.reason if ";" in said.reason else f"{said.reason}: {why}"

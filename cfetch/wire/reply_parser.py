@@ -74,7 +74,7 @@ def _read_fields(fields: list[bytes], max_bytes: int) -> CIMultiDict[str]:
     return CIMultiDict(zip(texts[::2], texts[1::2], strict=True))
 
 
-class Pieces:
+class BodyPieces:
     """The parsed pieces of a body that wait for their reader; ``size_bytes`` of them together."""
 
     __slots__ = ("_pieces", "size_bytes")
@@ -151,7 +151,7 @@ class ReplyParser:
         self._limits = find_head_limits(max_head_bytes)
         self._has_body = has_body
         self._parser: HttpResponseParser | BareChunkParser | None = make_parser(self)
-        self._pieces = Pieces()
+        self._pieces = BodyPieces()
         self._fields: list[bytes] = []  # names and values in turn
         self._head = b""  # what has come of a head that is not complete yet
         self._head_fault: HeadFault | None = None

@@ -41,7 +41,7 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
     corrupt: int = 0
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class NextStep(msgspec.Struct, frozen=True, gc=False):
     """The next step; ``delay_s`` None means give up, and ``reason`` says which limit was reached.
 
     ``refresh``: try with a fresh link; ``leave``: try another source, and never this source again.
@@ -143,40 +143,42 @@ def next_step(
     others: bool = False,
     untried: bool = False,
     joined: bool = False,
-) -> Step:
+) -> NextStep:
     """Choose the step after a failed try.
 
     ``others``: the entry has other sources that may be asked; ``untried``: some of them have not failed yet.
     ``joined``: the try continued earlier bytes, so the wrong bytes may be the earlier bytes.
     """
     if isinstance(error, Straggling):
-        return Step(0.0)
+        return NextStep(0.0)
     if isinstance(error, Expired) and can_refresh and spent.refreshes < MAX_REFRESHES:
-        return Step(0.0, refresh=True)
+        return NextStep(0.0, refresh=True)
     blamed = isinstance(error, Expired) or (isinstance(error, Corrupt) and not joined)
     if others and (not error.retryable or blamed):
-        return Step(0.0, leave=True)
+        return NextStep(0.0, leave=True)
     if isinstance(error, Expired):
         if can_refresh:
-            return Step(None, reason=f"refused after {MAX_REFRESHES} fresh links")
-        return Step(
+            return NextStep(None, reason=f"refused after {MAX_REFRESHES} fresh links")
+        return NextStep(
             None,
             reason="the link was refused or has expired, and cfetch has no way to get a fresh one "
             "(--refresh-command is one); if its host asks for a login, see --bearer-env, --header and "
             "--cookies",
         )
     if not error.retryable:
-        return Step(None)
+        return NextStep(None)
     if isinstance(error, Corrupt) and spent.corrupt > 1:
-        return Step(None, reason="the file was fetched again and is still wrong")
+        return NextStep(None, reason="the file was fetched again and is still wrong")
     if isinstance(error, Corrupt) and joined:
-        return Step(0.0)  # nobody has been asked for the whole file yet
+        return NextStep(0.0)  # nobody has been asked for the whole file yet
     if spent.errors >= limits.max_attempts:
-        return Step(None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}")
-    return Step(0.0) if untried else _wait(error, spent, limits, jitter)
+        return NextStep(
+            None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}"
+        )
+    return NextStep(0.0) if untried else _wait(error, spent, limits, jitter)
 
 
-def _wait(error: SourceError, spent: Spent, limits: Limits, jitter: float) -> Step:
+def _wait(error: SourceError, spent: Spent, limits: Limits, jitter: float) -> NextStep:
     """Wait for the next try: by back-off, or as long as the server asks for."""
     delay = backoff_s(spent.errors, jitter)
     asked = ""
@@ -187,5 +189,5 @@ def _wait(error: SourceError, spent: Spent, limits: Limits, jitter: float) -> St
         budget = f"the next try would exceed the retry budget of {limits.retry_budget_s:g} s"
         if isinstance(error, NotReady):
             budget += " (--retry-budget)"
-        return Step(None, reason=asked + budget)
-    return Step(delay)
+        return NextStep(None, reason=asked + budget)
+    return NextStep(delay)

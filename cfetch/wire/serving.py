@@ -116,7 +116,7 @@ class _Notes(logging.Handler):
             self._faults.add_error("a connection failed", error)
 
 
-class Access(NamedTuple):
+class ServerAccess(NamedTuple):
     """Who is answered.
 
     With a ``token``, who sends it: as ``Authorization: Bearer`` or as the parameter ``token``. Else who asks
@@ -129,7 +129,7 @@ class Access(NamedTuple):
     remedy: str = "ask for it by its address"
 
 
-class Limits(NamedTuple):
+class ServerLimits(NamedTuple):
     """``connections``: open at a time. ``header_s``: for a whole request to come.
 
     ``linger_s``: so long the rest of an unwanted body is read, so that its sender gets the reply.
@@ -145,7 +145,9 @@ class Limits(NamedTuple):
 class Served:
     """An application at work on a socket, at ``url``. ``cleanup`` ends it."""
 
-    def __init__(self, app: web.Application, access: Access, limits: Limits, faults: FaultLines) -> None:
+    def __init__(
+        self, app: web.Application, access: ServerAccess, limits: ServerLimits, faults: FaultLines
+    ) -> None:
         self.url = ""
         self._access, self._most, self._most_unread_bytes = access, limits.connections, limits.unread_bytes
         self._busy: set[web.RequestHandler] = set()
@@ -325,7 +327,7 @@ class _Refused(asyncio.Protocol):
 
 
 async def serve_app(
-    app: web.Application, host: str, port: int, access: Access, limits: Limits, faults: FaultLines
+    app: web.Application, host: str, port: int, access: ServerAccess, limits: ServerLimits, faults: FaultLines
 ) -> Served:
     """Serve the application until ``cleanup``, in the running event loop, whose faults ``faults`` gets too.
 

@@ -5,7 +5,7 @@ Imported for the first reply that has one.
 
 from cfetch.wire.codings import judge_coding, read_codings
 from cfetch.wire.headers import Headers
-from cfetch.wire.verdict import Action, Asked, Verdict, refuse, refuse_range
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict, refuse, refuse_range
 
 TWO_ENDS = (
     "the reply states a length and comes in chunks, which contradict each other; state the size or a hash in "
@@ -38,9 +38,9 @@ def judge_transfer(
             f"the reply to a range is encoded ({', '.join(codings)}) for the transfer"
         ), is_chunked
     inner = judge_coding(status, headers, asked, None, range_text, is_chunked)
-    if inner is not None and inner.action is not Action.ACCEPT:
+    if inner is not None and inner.action is not ReplyAction.ACCEPT:
         return inner, is_chunked
     inside = (inner.coding,) if inner is not None and inner.coding else ()
     note = "" if inner is None else inner.note
     coding = ", ".join((*inside, *codings))
-    return Verdict(action=Action.ACCEPT, framed=is_chunked, coding=coding, note=note), is_chunked
+    return Verdict(action=ReplyAction.ACCEPT, framed=is_chunked, coding=coding, note=note), is_chunked

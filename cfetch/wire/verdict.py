@@ -12,7 +12,7 @@ from cfetch.base.secret import SecretUrl
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e\x80-\xff]*"')
 
 
-class Action(Enum):
+class ReplyAction(Enum):
     """The step that the attempt has to take."""
 
     ACCEPT = "accept"
@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     a person should know of an accepted reply.
     """
 
-    action: Action
+    action: ReplyAction
     reason: str = ""
     from_byte: int = 0
     body_bytes: int | None = None
@@ -87,12 +87,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def refuse(reason: str) -> Verdict:
     """The verdict on a source that cannot be used at all."""
-    return Verdict(action=Action.REFUSE, reason=reason)
+    return Verdict(action=ReplyAction.REFUSE, reason=reason)
 
 
 def refuse_range(reason: str) -> Verdict:
     """The verdict on a reply that cannot be joined to the bytes that are there."""
-    return Verdict(action=Action.REFUSE_RANGE, reason=reason)
+    return Verdict(action=ReplyAction.REFUSE_RANGE, reason=reason)
 
 
 def find_strong(etag: str | None) -> str | None:

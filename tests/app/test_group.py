@@ -15,7 +15,13 @@ import pytest
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.storage.group_rights import create_file, make_directory, make_for_group, share_files, share_state
+from cfetch.storage.group_rights import (
+    create_file,
+    give_files_to_group,
+    give_state_to_group,
+    make_directory,
+    make_for_group,
+)
 from tests.engine.drive import tree
 from tests.plugins.follow.follow_world import open_world
 from tests.warm import AT_THE_START
@@ -187,7 +193,7 @@ def test_two_members_put_one_plan_at_the_same_time(folder):
     os.setgroups([TEAM])
     os.seteuid(BERT)
     try:
-        share_files(plan)
+        give_files_to_group(plan)
     finally:
         os.seteuid(0)
         os.setgroups(groups)
@@ -205,7 +211,7 @@ def test_all_is_the_groups_from_its_first_moment(folder, monkeypatch):
     umask = os.umask(0o077)
     try:
         state = folder / "team/.cfetch"
-        share_state(state)
+        give_state_to_group(state)
         make_directory(state / "plans", 0o700)
         with suppress(SystemExit):
             os.close(create_file(state / "lock", os.O_RDWR | os.O_CREAT, 0o600))

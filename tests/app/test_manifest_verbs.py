@@ -29,7 +29,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.run.open_manifest import open_manifest
 from cfetch.storage.outputs import open_output
-from cfetch.storage.tree import Found, ReadOnlyTree, Stopped
+from cfetch.storage.tree import FoundFile, ReadOnlyTree, Stopped
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, Prober
 from tests.app.command import cfetch
 from tests.manifest.frozen import freeze
@@ -284,7 +284,7 @@ def test_leaving_a_build_ends_its_threads(tmp_path):
 
     class Endless(ReadOnlyTree):
         def walk(self):
-            yield from (Found("a", is_file=True), Found("b", is_file=True))
+            yield from (FoundFile("a", is_file=True), FoundFile("b", is_file=True))
 
         def hash_of(self, path, algorithm, read, **_range: Any):
             if path == "b":

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.base.breaker import CLOSED, LONGEST_PAUSE_S, THRESHOLD, Breaker, Position
+from cfetch.base.breaker import CLOSED, LONGEST_PAUSE_S, THRESHOLD, Breaker, BreakerState
 
 
 def opened(now_s=0.0, failures=THRESHOLD):
@@ -17,13 +17,13 @@ def test_c44_it_opens_at_the_threshold_and_not_before():
     """Failures in a row, counted from the last success."""
     assert opened(failures=THRESHOLD - 1).opens_s(5.0) == 5.0
     breaker = opened(3.0)
-    assert (breaker.position, breaker.opens_s(3.0), breaker.opens_s(9.0)) == (Position.OPEN, 3.5, 9.0)
+    assert (breaker.position, breaker.opens_s(3.0), breaker.opens_s(9.0)) == (BreakerState.OPEN, 3.5, 9.0)
 
 
 def test_c44_after_the_pause_one_probe_and_no_more():
     """The second has to wait for what the first finds."""
     breaker = opened().admit()
-    assert breaker.position is Position.HALF_OPEN
+    assert breaker.position is BreakerState.HALF_OPEN
     assert breaker.opens_s(99.0) == float("inf")
 
 
@@ -41,7 +41,7 @@ def test_c44_a_probe_that_fails_doubles_the_pause():
 def test_a_probe_that_tells_nothing_lets_another_follow():
     """It was cancelled, say."""
     breaker = opened().admit().end_probe(7.0)
-    assert (breaker.position, breaker.opens_s(7.0), breaker.opened) == (Position.OPEN, 7.0, 1)
+    assert (breaker.position, breaker.opens_s(7.0), breaker.opened) == (BreakerState.OPEN, 7.0, 1)
     assert CLOSED.end_probe(7.0) is CLOSED
 
 
@@ -58,5 +58,5 @@ def test_in_any_story_it_opens_again_in_time(story):
             breaker = breaker.end_probe(now_s)
         elif breaker.opens_s(now_s) <= now_s:
             breaker = breaker.admit()
-        if breaker.position is not Position.HALF_OPEN:
+        if breaker.position is not BreakerState.HALF_OPEN:
             assert now_s <= breaker.opens_s(now_s) <= now_s + LONGEST_PAUSE_S

@@ -9,7 +9,7 @@ from cfetch.base.events import RunFinished
 from cfetch.plugins.lab.tuning.recommendation import write_config
 from cfetch.plugins.monitors.openmetrics import MetricsTextfile
 from cfetch.plugins.spark.pack import write_pack
-from cfetch.show.page.document import Page
+from cfetch.show.page.document import PageDocument
 from cfetch.show.page.html import write_html
 from cfetch.show.summary import Tally
 from tests.cli.verbs import cfetch
@@ -20,7 +20,7 @@ def write_numbers(path):
 
 
 def write_page(path):
-    write_html(Page(title="t", note="", version="1", parts=[]), path)
+    write_html(PageDocument(title="t", note="", version="1", parts=[]), path)
 
 
 def write_values(path):

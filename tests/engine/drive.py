@@ -19,7 +19,7 @@ from cfetch.base.events import (
 )
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.show.counts import LiveCounts
 from cfetch.storage.directory import Directory
@@ -203,7 +203,7 @@ def drive(
             resolved,
             [DirectoryVolume(volume, durable=resolved.durability == "power")],
             transport,
-            Surroundings(
+            PoolInputs(
                 instant="i",
                 clock=RunClock(clock or VirtualClock()),
                 jitter=jitter,

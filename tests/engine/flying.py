@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from cfetch.base.config.settings import Settings
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import Hosts
 from cfetch.straggler.detector import Detector
 from cfetch.wire.retry import Limits
@@ -14,7 +14,7 @@ __all__ = ["new_flights", "new_transfer"]
 
 def new_flights(policy=None, hosts=None, emit=lambda _: None):
     """Nothing is under way; what is learned goes to a policy and hosts of their own unless given."""
-    return Flights(
+    return AttemptsUnderWay(
         policy or Detector(Settings().straggler),
         hosts or Hosts(100, Limits(5, 60.0)),
         emit,

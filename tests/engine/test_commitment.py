@@ -10,10 +10,10 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, Refused, VolumeFault
 from cfetch.base.events import EntryFinished
 from cfetch.engine.committing import make_commitment
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.policies import policy_of
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import NEVER
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
@@ -41,11 +41,11 @@ class Scene:
         self.idle = IdleWorkers()
         settings = Settings(concurrency=4)
         policy = policy_of("adaptive", settings.straggler, tick_s=0.1, concurrency=4)
-        outside = Surroundings(
+        outside = PoolInputs(
             "i", self.clock, jitter=lambda: 0.5, emit=self.note, counts=LiveCounts(), confirm=lambda: None
         )
         flights = new_flights(policy)
-        ledger = Ledger(policy, flights, outside)
+        ledger = EntryRecords(policy, flights, outside)
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = make_commitment(
             plan,

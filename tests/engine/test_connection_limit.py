@@ -53,14 +53,14 @@ def test_more_is_tried_more_and_more_until_it_is_refused():
     refuse(limit, 0.0)
     seen = []
     for t in range(1, 17):
-        limit.look(float(t))
+        limit.raise_if_due(float(t))
         seen.append(limit.places)
     assert sorted(set(seen)) == [8, 9, 11, 15]
     refuse(limit, 17.0, others=11, times=1)
     assert limit.places == 11  # of which none was refused
-    limit.look(17.0 + 1.5 * FIRST_S)
+    limit.raise_if_due(17.0 + 1.5 * FIRST_S)
     assert limit.places == 11
-    limit.look(17.2 + 2 * FIRST_S)
+    limit.raise_if_due(17.2 + 2 * FIRST_S)
     assert limit.places == 12
 
 
@@ -69,9 +69,9 @@ def test_the_lease_of_a_host_takes_the_place_of_the_own_limit():
     limit = ConnectionLimit()
     refuse(limit, 0.0)
     assert limit.change == (inf, 8)
-    limit.look(FIRST_S - 1, is_leased=True)
+    limit.raise_if_due(FIRST_S - 1, is_leased=True)
     assert limit.places == 8
-    limit.look(FIRST_S + 1, is_leased=True)
+    limit.raise_if_due(FIRST_S + 1, is_leased=True)
     assert limit.places == inf
     refuse(limit, FIRST_S + 2, others=3, times=1)
     assert limit.places == inf  # one reset is no limit

@@ -11,7 +11,7 @@ from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.fetching import Fetching
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
-from cfetch.straggler.ways_to_ask import Cure
+from cfetch.straggler.ways_to_ask import WayToAsk
 from cfetch.wire.http import HttpTransport
 from tests.engine.drive import entry_of
 from tests.wire.raw_server import RawServer, reply
@@ -66,7 +66,7 @@ async def test_a_file_is_asked_for_in_ranges_one_after_the_other(new_part, trans
     cuts = [(0, 300_000), (300_000, 600_000), (600_000, SIZE)]
     async with RawServer(*(partial(*cut) for cut in cuts)) as server:
         run = await bring(
-            part := new_part(), server, transport, Cure(chunk_bytes=300_000), size_bytes=size_bytes
+            part := new_part(), server, transport, WayToAsk(chunk_bytes=300_000), size_bytes=size_bytes
         )
         assert [server.fields(n)["range"] for n in range(3)] == [f"bytes={a}-{b - 1}" for a, b in cuts]
         assert [server.fields(n).get("if-range") for n in range(3)] == [None, TAG, TAG]
@@ -79,7 +79,7 @@ async def test_ranges_of_different_versions_are_not_joined(new_part, transport):
     """The second range is refused, and the part is empty."""
     async with RawServer(partial(0, 300_000), partial(300_000, 600_000, tag='"v2"')) as server:
         with pytest.raises(RangeRefused):
-            await bring(part := new_part(), server, transport, Cure(chunk_bytes=300_000))
+            await bring(part := new_part(), server, transport, WayToAsk(chunk_bytes=300_000))
     assert part.position == 0
 
 
@@ -88,7 +88,7 @@ async def test_ranges_of_different_versions_are_not_joined(new_part, transport):
 async def test_a_file_that_nothing_identifies_is_asked_for_as_a_whole(new_part, transport, tag, size_bytes):
     """Its ranges might be of two versions; the first one alone is not the file."""
     async with RawServer(partial(0, 300_000, tag=tag), reply(DATA), then=("keep", "keep")) as server:
-        cure = Cure(chunk_bytes=300_000)
+        cure = WayToAsk(chunk_bytes=300_000)
         run = await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
         assert [server.fields(n).get("range") for n in range(len(server.heads))] == ["bytes=0-299999", None]
     assert (run.received, part.position, part.verify(SIZE, None)) == (SIZE, SIZE, "size")
@@ -98,7 +98,7 @@ async def test_a_file_that_nothing_identifies_is_asked_for_as_a_whole(new_part, 
 async def test_a_server_without_ranges_is_taken_at_its_word(new_part, transport, size_bytes):
     """It sends the whole file where the beginning was asked for."""
     async with RawServer(WHOLE) as server:
-        cure = Cure(chunk_bytes=300_000)
+        cure = WayToAsk(chunk_bytes=300_000)
         run = await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
         assert len(server.heads) == 1
     assert (run.received, part.position, part.verify(SIZE, None)) == (SIZE, SIZE, "size")
@@ -111,7 +111,7 @@ async def test_a_whole_file_behind_a_range_is_another_version(
     new_part, transport, second, chunk_bytes, size_bytes
 ):
     """It is refused, and the part is empty; the size of the old version is not held against it."""
-    cure = Cure(chunk_bytes=chunk_bytes)
+    cure = WayToAsk(chunk_bytes=chunk_bytes)
     async with RawServer(partial(0, chunk_bytes), second) as server:
         with pytest.raises(RangeRefused):
             await bring(part := new_part(), server, transport, cure, size_bytes=size_bytes)
@@ -122,7 +122,7 @@ async def test_crumbs_of_a_range_are_no_way_to_bring_a_file(new_part, transport)
     """Such a server would be asked once for each byte."""
     async with RawServer(partial(0, 300_000), partial(300_000, 300_001)) as server:
         with pytest.raises(Transient, match="up to byte 300001"):
-            await bring(part := new_part(), server, transport, Cure(chunk_bytes=300_000))
+            await bring(part := new_part(), server, transport, WayToAsk(chunk_bytes=300_000))
         assert len(server.heads) == 2
     assert part.position == 300_001
 
@@ -130,8 +130,8 @@ async def test_crumbs_of_a_range_are_no_way_to_bring_a_file(new_part, transport)
 async def test_a_file_not_larger_than_a_range_is_asked_for_as_ever(new_part, transport):
     """No range ends before the first byte of an empty file."""
     async with RawServer(reply(b"", f"ETag: {TAG}"), WHOLE) as server:
-        await bring(empty := new_part(), server, transport, Cure(chunk_bytes=SIZE), size_bytes=0)
-        await bring(part := new_part(), server, transport, Cure(chunk_bytes=SIZE))
+        await bring(empty := new_part(), server, transport, WayToAsk(chunk_bytes=SIZE), size_bytes=0)
+        await bring(part := new_part(), server, transport, WayToAsk(chunk_bytes=SIZE))
         assert all("range" not in server.fields(n) for n in range(2))
     assert (empty.position, part.position) == (0, SIZE)
 
@@ -139,7 +139,7 @@ async def test_a_file_not_larger_than_a_range_is_asked_for_as_ever(new_part, tra
 async def test_a_cold_object_is_asked_for_one_byte_first(new_part, transport):
     """And then as any other, over the same connection."""
     async with RawServer(partial(0, 1), WHOLE) as server:
-        run = await bring(part := new_part(), server, transport, Cure(warms=True))
+        run = await bring(part := new_part(), server, transport, WayToAsk(warms=True))
         assert server.fields(0)["range"] == "bytes=0-0"
         assert "range" not in server.fields(1)
         assert (len(server.heads), server.connections) == (2, 1)
@@ -149,7 +149,7 @@ async def test_a_cold_object_is_asked_for_one_byte_first(new_part, transport):
 async def test_a_worn_connection_is_left(new_part, transport):
     """Each has two replies, and the third file comes over the next one."""
     async with RawServer(WHOLE) as server:
-        cure = Cure(retire_bytes=2 * SIZE)
+        cure = WayToAsk(retire_bytes=2 * SIZE)
         runs = [await bring(new_part(), server, transport, cure) for _ in range(4)]
         assert (len(server.heads), server.connections) == (4, 2)
     assert [run.carried_bytes for run in runs] == [0, SIZE, 0, SIZE]
@@ -158,7 +158,7 @@ async def test_a_worn_connection_is_left(new_part, transport):
 async def test_a_connection_that_was_worn_before_that_was_known_is_left_at_once(new_part, transport):
     """What it has begun to send is dropped, and the same is asked over a new one."""
     async with RawServer(WHOLE) as server:
-        for cure in (Cure(), Cure(), Cure(retire_bytes=SIZE + 1)):
+        for cure in (WayToAsk(), WayToAsk(), WayToAsk(retire_bytes=SIZE + 1)):
             run = await bring(part := new_part(), server, transport, cure)
         assert (len(server.heads), server.connections) == (4, 2)
     assert (run.carried_bytes, part.position) == (0, SIZE)

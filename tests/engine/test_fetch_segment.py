@@ -16,7 +16,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.verdict import Action, Verdict
+from cfetch.wire.verdict import ReplyAction, Verdict
 from tests.engine.drive import entry_of, split
 from tests.wire.raw_server import RawServer, reply
 
@@ -211,7 +211,7 @@ async def test_what_is_salvaged_of_a_reply_is_no_more_than_was_stated(part, in_r
     sink, limit, begin = (opened(part)[2], END, START) if in_ranges else (part, SIZE, 1000)
     attempt = Attempt(Assignment(ENTRY, 1), 0.0, from_byte=begin, size_bytes=SIZE, key=-1)
     response: Any = Arrived(DATA[begin:limit] + more)
-    attempt.reply.response, attempt.reply.verdict = response, Verdict(action=Action.ACCEPT)
+    attempt.reply.response, attempt.reply.verdict = response, Verdict(action=ReplyAction.ACCEPT)
     salvage(attempt, sink, limit, 1.0)
     assert attempt.received == (0 if more else limit - begin)
     assert part.position == 1000 + attempt.received

@@ -1,7 +1,7 @@
 """What stands in place is found before anything is begun."""
 
 from cfetch.base.events import EntriesFinished, EntryFinished, Event
-from cfetch.engine.entry_records import Ledger, make_skipped_record
+from cfetch.engine.entry_records import EntryRecords, make_skipped_record
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply
 
@@ -61,7 +61,7 @@ def test_what_one_look_does_not_tell_is_left_to_the_workers(tmp_path):
 def test_files_in_place_are_recorded_in_groups():
     """One event for all: per file it would cost more than the look at the file. Kept columns stay."""
     events: list[Event] = []
-    ledger = Ledger.__new__(Ledger)
+    ledger = EntryRecords.__new__(EntryRecords)
     ledger._instant, ledger._emit = "i", events.append
     entries = [entry_of(0, "a", BODY, kept=(("k", "v"),)), entry_of(1, "b", BODY, size=False)]
     ledger.skip([(entries[0], "h", "size"), (entries[1], "g", "none")], volume="v", now_s=1.0)

@@ -6,7 +6,7 @@ from cfetch.base.breaker import THRESHOLD
 from cfetch.base.errors import Corrupt, RangeRefused, Refused, Straggling, Throttled, Transient
 from cfetch.engine.connection_limit import PREVAILS
 from cfetch.engine.hosts import BEARS, KEPT_S, RESETS, Hosts, Pause
-from cfetch.straggler.width import Change, Width
+from cfetch.straggler.width import Width, WidthChange
 from cfetch.wire.retry import Limits, RetryBudget
 
 NEVER = float("inf")
@@ -382,7 +382,7 @@ def test_a_host_gets_more_places_while_that_is_faster():
     assert hosts.changes == []
     # no faster with 16: eight are taken back, and end by themselves
     assert wide(2, hosts, from_s=1.0) is False
-    assert hosts._hosts["h"].places == 8
+    assert hosts._hosts["h"].slots == 8
     assert hosts.opens_s("h", 3.0) == NEVER
 
 
@@ -390,13 +390,13 @@ def test_a_host_that_throttles_gets_no_more_places():
     """What is on trial is given up, and the window is half of what was in use."""
     hosts = Hosts(64, Limits(5, 300.0), new_width=lambda _served: Width(8, 64))
     wide(1, hosts)
-    assert hosts._hosts["h"].places == 16
+    assert hosts._hosts["h"].slots == 16
     hosts.note_end("h", BUSY, 1.0, started_s=0.5, received=0, jitter=0.5)
     hosts.free_place("h", 1.0)
     assert wide(0.25, hosts, from_s=1.0) is False
     hosts.note_end("h", None, 6.0, started_s=5.0, received=0, jitter=0.5)
     host = hosts._hosts["h"]
-    assert host.places == 8
+    assert host.slots == 8
     assert host.width is not None
     assert host.width.places == 8
 
@@ -424,7 +424,7 @@ def test_what_a_host_served_is_remembered_until_it_serves_more():
         while hosts.opens_s("h", tick / 4) <= tick / 4:
             hosts.take_place("h")
         total += hosts._hosts["h"].running << 20
-        hosts.look(tick / 4, 0.0, {"h": total}, calm=True)
+        hosts.adjust_widths(tick / 4, 0.0, {"h": total}, calm=True)
     assert hosts.served == {"other": 14}
 
 
@@ -526,10 +526,10 @@ def test_a_limit_of_connections_is_a_change_of_the_width():
     hosts = hosts_of(16)
     for _ in range(PREVAILS):
         tell(hosts, Transient("reset"), 1.0, being_served=3)
-    assert hosts.changes == [("h", Change(16, 3, RESETS, is_refused=True))]
+    assert hosts.changes == [("h", WidthChange(16, 3, RESETS, is_refused=True))]
     for now_s in (10.0, 20.0):
         tell(hosts, None, now_s)
-    assert hosts.changes[1:] == [("h", Change(3, 4, BEARS))]
+    assert hosts.changes[1:] == [("h", WidthChange(3, 4, BEARS))]
 
 
 def test_a_host_that_serves_other_processes_is_not_given_up():

@@ -12,7 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.events import Progress
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
 from cfetch.engine.monitor import Monitor
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import Schedule
 from cfetch.show.counts import LiveCounts
 from cfetch.straggler.detector import Detector
@@ -38,7 +38,7 @@ def monitor_of(policy, flights, settings, clock, *, emit=lambda _: None, on_slow
     commitment: Any = SimpleNamespace(
         schedule=NO_ENTRIES, judges_volumes=on_slow is not None, note_straggler=on_slow, views=list
     )
-    outside = Surroundings("i", clock, lambda: 0.5, emit, LiveCounts())
+    outside = PoolInputs("i", clock, lambda: 0.5, emit, LiveCounts())
     nothing: Any = lambda *_: None  # noqa: E731
     return Monitor(policy, flights, commitment, settings, outside, on_life=nothing, on_check=nothing)
 

@@ -8,7 +8,7 @@ import pytest
 from cfetch.base.events import RunStopping
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.rounds import Rounds
-from cfetch.engine.bring_entry import Courier
+from cfetch.engine.bring_entry import EntryBringer
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.pool import Pool
 from cfetch.storage.publisher import Publisher
@@ -18,11 +18,11 @@ from tests.engine.fake import Reply
 STEPS = (1, 2, 3, 5, 8, 13)
 TASKS = {
     "monitor": (Monitor, "check"),
-    "monitor, helpers": (Pool, "_share_out"),
+    "monitor, helpers": (Pool, "_adjust_and_help"),
     "ticker": (Monitor, "report"),
-    "worker": (Courier, "bring"),
+    "worker": (EntryBringer, "bring"),
     "volume's task": (Publisher, "_publish_group"),
-    "volumes' watch": (Health, "_look_at_room"),
+    "volumes' watch": (Health, "_measure_room"),
     "placing": (Rounds, "_round"),
 }
 LONG_S = 600.0  # of virtual time: the files take two seconds

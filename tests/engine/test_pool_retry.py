@@ -9,7 +9,7 @@ from cfetch.base.errors import Transient
 from cfetch.base.events import EntryFinished, Progress, RetryScheduled
 from cfetch.base.secret import SecretUrl
 from cfetch.storage.resume import identity
-from cfetch.storage.source_records import Source, set_source, source_of
+from cfetch.storage.source_records import SourceRecord, set_source, source_of
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 
@@ -299,7 +299,7 @@ def in_place(content, name="a", link=None):
         (root / name).write_bytes(content)
         if link is not None:
             with open(root / name, "rb") as file:
-                set_source(file.fileno(), Source(identity(SecretUrl(link)), None))
+                set_source(file.fileno(), SourceRecord(identity(SecretUrl(link)), None))
 
     return put
 
@@ -326,7 +326,7 @@ def test_what_was_fetched_tells_where_from(tmp_path):
                     found["source"] = source_of(file.fileno())
 
     one(tmp_path, Reply(body=BODY), entry=entry_of(0, "a", BODY), listener=look)
-    assert found["source"] == Source(identity(SecretUrl("http://origin.test/a")), '"v1"', len(BODY))
+    assert found["source"] == SourceRecord(identity(SecretUrl("http://origin.test/a")), '"v1"', len(BODY))
 
 
 @pytest.mark.parametrize(("there", "digest", "status"), [

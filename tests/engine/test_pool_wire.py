@@ -10,7 +10,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled, fan_out
 from cfetch.base.secret import SecretUrl
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
@@ -45,7 +45,7 @@ async def fetched(root, entries, **settings):
         Settings(**settings),
         [DirectoryVolume(volume, durable=Settings(**settings).durability == "power")],
         transport,
-        Surroundings(
+        PoolInputs(
             instant="i",
             clock=RunClock(SystemClock()),
             jitter=lambda: 0.0,

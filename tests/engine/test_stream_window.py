@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.engine.stream_window import Window
+from cfetch.engine.stream_window import StreamWindow
 
 LIMIT = 1000
 
@@ -15,16 +15,16 @@ def admitted(window, count):
 
 def test_entries_are_admitted_in_order_while_memory_lasts():
     """A small entry behind a large one does not go before it, and the first is admitted whatever its size."""
-    window = Window([400, 400, 400, 1], LIMIT)
+    window = StreamWindow([400, 400, 400, 1], LIMIT)
     assert admitted(window, 4) == [0, 1]
     window.give_away(1)
     assert admitted(window, 4) == [0, 1, 2, 3]
-    assert admitted(Window([5000, 1], LIMIT), 2) == [0]
+    assert admitted(StreamWindow([5000, 1], LIMIT), 2) == [0]
 
 
 def test_a_second_copy_takes_only_memory_that_is_free():
     """What is lent counts until it is given back."""
-    window = Window([400, 400, 400], LIMIT)
+    window = StreamWindow([400, 400, 400], LIMIT)
     assert (window.lend(201), window.lend(200)) == (False, True)
     window.give_away(0)
     assert not window.admits(2) or window.held_bytes <= LIMIT
@@ -34,7 +34,7 @@ def test_a_second_copy_takes_only_memory_that_is_free():
 
 def test_a_size_that_is_stated_late_admits_more():
     """Later entries of unknown size count as the largest that was stated, and no longer with a guess."""
-    window = Window([-1] * 100, LIMIT)
+    window = StreamWindow([-1] * 100, LIMIT)
     assert len(admitted(window, 100)) == 16
     assert window.note_size(0, 10)
     assert len(admitted(window, 100)) == 22
@@ -45,7 +45,7 @@ def test_a_size_that_is_stated_late_admits_more():
 
 def test_entries_of_unknown_size_wait_when_they_hold_too_much_together():
     """All but the first, for which the reader waits; and later ones count with the largest seen."""
-    window = Window([-1] * 100, LIMIT)
+    window = StreamWindow([-1] * 100, LIMIT)
     begun = admitted(window, 100)
     assert len(begun) == 16
     for index in begun:
@@ -61,7 +61,7 @@ def test_entries_of_unknown_size_wait_when_they_hold_too_much_together():
 def test_whatever_is_read_first_the_bound_holds_and_all_entries_come(sizes, random):
     """A reader in order and one who takes any whole entry both get all, within the memory."""
     for ordered in (True, False):
-        window, waiting = Window(sizes, LIMIT), list(range(len(sizes)))
+        window, waiting = StreamWindow(sizes, LIMIT), list(range(len(sizes)))
         while waiting:
             here = [index for index in waiting if window.admits(index)]
             assert here[:1] == waiting[:1] or not ordered

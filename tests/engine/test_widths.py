@@ -7,7 +7,7 @@ import pytest
 
 from cfetch.base.clock import RunClock, VirtualClock
 from cfetch.base.events import SlowdownOver, SlowdownSeen, WidthChanged
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import FakeTransport, Reply
@@ -187,7 +187,7 @@ class TwoSeats:
 
     async def open(self, url, headers, secrets, *, fresh, method="GET", connecting=None):
         if self._wire is None:  # its clock is that of the loop
-            network = Network(rate_bps=1e5, latency_s=0.01, connections=2)
+            network = NetworkModel(rate_bps=1e5, latency_s=0.01, connections=2)
             self._wire = SimTransport(network, 1, self._sizes, clock=RunClock(VirtualClock()))
         self.asked.append((int(url.reveal().rpartition("/")[2]), fresh))
         return await self._wire.open(url, headers, secrets, fresh=fresh, method=method)

@@ -17,7 +17,7 @@ from cfetch.base.errors import CfetchError, Interrupted, LocalFault
 from cfetch.base.events import EntryFinished, Progress, RunStarted, tell_each
 from cfetch.base.records import FileRecord, Summary
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.show.summary import Tally
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
@@ -307,7 +307,7 @@ class _Life:
             world.settings,
             [DirectoryVolume(volume, durable=world.settings.durability == "power")],
             self.network,
-            Surroundings(
+            PoolInputs(
                 instant=INSTANT,
                 clock=RunClock(_WatchedClock()),
                 jitter=self.rng.random,

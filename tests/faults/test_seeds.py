@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from cfetch.engine import segment_split as helping
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.pool import Pool
-from cfetch.engine.transfer import Access
+from cfetch.engine.transfer import RequestAccess
 from cfetch.show.summary import exit_code
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
@@ -234,13 +234,13 @@ def test_who_claims_success_is_contradicted_by_the_records(monkeypatch):
 
 def test_who_does_not_tell_of_an_entry_is_found_out(monkeypatch):
     """Each entry ends in exactly one record."""
-    finish = Ledger.finish
+    finish = EntryRecords.finish
 
     def silently(self, job, status, **more):
         if status != "failed":
             finish(self, job, status, **more)
 
-    monkeypatch.setattr(Ledger, "finish", silently)
+    monkeypatch.setattr(EntryRecords, "finish", silently)
     assert found_out("records", lambda seed: hostile(seed, faults=["404"], endings=QUIET))
 
 
@@ -301,7 +301,7 @@ def test_who_sends_a_header_along_to_other_origins_is_found_out(monkeypatch):
         headers.update({name: value.reveal() for name, value in self._entry.headers})
         return {**of_all, **headers}
 
-    monkeypatch.setattr(Access, "secrets", to_all)
+    monkeypatch.setattr(RequestAccess, "secrets", to_all)
     assert found_out("secret", lambda seed: hostile(seed, endings=QUIET))
 
 

@@ -61,19 +61,19 @@ from cfetch.show.metrics_reading import read_metrics
 from cfetch.storage.directory import Identity
 from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.framing import HUB, read_message
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import MOST_BEAT_BYTES, Channel
-from cfetch.tasks.hub.receipts import ReceiptReader, Report, encode_report, read_result
+from cfetch.tasks.hub.receipts import ReceiptReader, TaskReport, encode_report, read_result
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import BAD_INPUT
 from cfetch.timeline import archive, records
 from cfetch.timeline.owner import this_owner
 from cfetch.timeline.states import Action, Kind, State
-from cfetch.timeline.states import Entry as TimelineEntry
-from cfetch.timeline.store import Store
+from cfetch.timeline.states import InstantFile as TimelineEntry
+from cfetch.timeline.store import InstantStore
 from cfetch.wire.stated_hash import find_stated_hash
 from tests.manifest.frozen import freeze
 from tests.manifest.lists import find_samples
@@ -415,7 +415,7 @@ class _OneFile:
 
 
 def _judge_record(data: bytes) -> bool:
-    store = Store(_OneFile(data), "t")  # type: ignore[arg-type]
+    store = InstantStore(_OneFile(data), "t")  # type: ignore[arg-type]
     values = []
     for action, read in ((Action.DOWNLOAD, store.read_plan), (Action.ROLLBACK, store.read_rollback)):
         try:
@@ -424,7 +424,7 @@ def _judge_record(data: bytes) -> bool:
             continue
         values.append(value)
         if value is not None:
-            again = Store(_OneFile(msgspec.json.encode(value)), "t")  # type: ignore[arg-type]
+            again = InstantStore(_OneFile(msgspec.json.encode(value)), "t")  # type: ignore[arg-type]
             _same(value, again._read(TimelineEntry("20260101000000000", action, State.COMPLETED)))
     return any(values)
 
@@ -517,7 +517,7 @@ def _judge_receipt(data: bytes) -> bool:
     except (CfetchError, *NOT_DECODED):
         return False
     if result is not None:
-        report = Report(instant="i", epoch=1, share=2, task=3, executor=result.executor)
+        report = TaskReport(instant="i", epoch=1, share=2, task=3, executor=result.executor)
         again = read_result(_put("share-1-000003", encode_report(report, result.records)))
         assert again is not None
         _same(sorted(result.records, key=repr), sorted(again.records, key=repr))
@@ -525,7 +525,7 @@ def _judge_receipt(data: bytes) -> bool:
 
 
 def _receipt() -> bytes:
-    report = Report(instant="i", epoch=1, share=2, task=3)
+    report = TaskReport(instant="i", epoch=1, share=2, task=3)
     done = [record(0, 100, attempt()), record(1, 100, attempt(outcome="error"), status="failed")]
     digest = make_digest(done[:1], places=1)
     second = msgspec.structs.replace(report, number=1, digest=digest)
@@ -580,7 +580,7 @@ def _beat_bytes() -> bytes:
             active=[active_attempt()],
             under_way=2,
             demands={"h": Demand(1, 2, 3)},
-            samples=[Sample("h", 5, 6.0)] * 8,
+            samples=[SpeedSample("h", 5, 6.0)] * 8,
             finished=8,
         )
     )

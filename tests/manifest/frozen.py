@@ -4,13 +4,13 @@ from contextlib import nullcontext
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.manifest import freezing
-from cfetch.manifest.freezing import Opened, Part
+from cfetch.manifest.freezing import ManifestPart, Opened
 
 
 def freeze(source, *, name, directory, fetch_chunk=None, **options):
     """Freeze one manifest, whose format is ``format`` if that is given."""
     opened = Opened(source, fetch_chunk=fetch_chunk)
-    parts = [Part(name, lambda: nullcontext(opened))]
+    parts = [ManifestPart(name, lambda: nullcontext(opened))]
     return freezing.freeze(parts, name=name, directory=directory, **with_format(**options))
 
 

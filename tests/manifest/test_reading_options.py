@@ -9,7 +9,7 @@ import pytest
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import ManifestError, UsageError
-from cfetch.manifest.freezing import Opened, Part, freeze
+from cfetch.manifest.freezing import ManifestPart, Opened, freeze
 from cfetch.manifest.reading import Reading, read_entries
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import encode_url
@@ -237,7 +237,7 @@ def test_rows_that_look_like_ranges_are_told(tmp_path):
 
 
 def part(name, text):
-    return Part(name, lambda: nullcontext(Opened(io.BytesIO(text.encode()))))
+    return ManifestPart(name, lambda: nullcontext(Opened(io.BytesIO(text.encode()))))
 
 
 def test_several_manifests_are_one_plan(tmp_path):

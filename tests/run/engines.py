@@ -21,7 +21,7 @@ from cfetch.base.events import (
 )
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.run.frame import Engine, Frame
+from cfetch.run.frame import Engine, RunFrame
 from cfetch.show.metrics import MetricsFile
 from tests.engine.drive import entry_of, tree
 from tests.tasks.scene import asked, files_of, served, whole
@@ -81,7 +81,7 @@ class Scene:
             self.events.append(event)
             on_event(event)
 
-        frame = Frame(self.engine, self.plan, [self.to], self.settings, SystemClock())
+        frame = RunFrame(self.engine, self.plan, [self.to], self.settings, SystemClock())
         return frame.go(self.guard, MetricsFile(self.metrics), tell_each(listener))
 
 

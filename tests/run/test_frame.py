@@ -23,7 +23,7 @@ from cfetch.base.events import (
     RunStopping,
 )
 from cfetch.base.records import EndRecord
-from cfetch.run.frame import Frame
+from cfetch.run.frame import RunFrame
 from cfetch.run.signals import keep_handlers, listen
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.metrics_reading import read_metrics
@@ -88,7 +88,7 @@ def run(tmp_path):
     ):
         guard, events = guard or FakeGuard(), list[Event]()
         plan: Any = FakePlan()
-        frame = Frame(
+        frame = RunFrame(
             engine,
             plan,
             ["/a", "/b"],

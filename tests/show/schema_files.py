@@ -17,7 +17,7 @@ from cfetch.plugins.lab.views.tuning_document import Tuning
 from cfetch.show.document import Report
 from cfetch.show.metrics import RunHeader
 from cfetch.show.plan_view import Plans, Preview, Scheduled
-from cfetch.show.volume_view import BatchMoves, Volumes, Whereabouts
+from cfetch.show.volume_view import BatchMoves, VolumesDocument, Whereabouts
 from cfetch.storage.volume_values import BatchRecord
 
 __all__ = ["DOCUMENTS", "FOLDER", "make_schema"]
@@ -39,7 +39,7 @@ DOCUMENTS: dict[str, type[msgspec.Struct]] = {
     "simulation": Simulation,
     "summary": Summary,
     "tuning": Tuning,
-    "volumes": Volumes,
+    "volumes": VolumesDocument,
     "whereabouts": Whereabouts,
 }
 

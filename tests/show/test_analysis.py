@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.show.analysis import FOR_TERMINAL, analyse
 from cfetch.show.metrics import RunHeader
-from cfetch.show.metrics_reading import Run
+from cfetch.show.metrics_reading import MetricsRun
 from cfetch.show.saved_time import running_rate_bps
 from tests.show.records import attempt, record
 
@@ -16,7 +16,7 @@ HEADER = RunHeader(instant="i1", wall_start="w", version="0", host="worker", set
 
 
 def report(*records):
-    return analyse([Run(Path("m.jsonl"), HEADER, iter(records))])
+    return analyse([MetricsRun(Path("m.jsonl"), HEADER, iter(records))])
 
 
 def straggler(end_s=10.0, size=100, samples=((5.0, 50), (10.0, 100)), **more):

@@ -5,12 +5,12 @@ import pytest
 
 from cfetch.base.records import EventRecord, Summary, Tail
 from cfetch.show.digest import make_digest
-from cfetch.show.ending import BOUNDS, LEARNED, Ending, Limits, find_tail
-from cfetch.show.ending_text import ADVICE, Setup, explain_tail, find_advice
+from cfetch.show.ending import BOUNDS, LEARNED, Ending, RunLimits, find_tail
+from cfetch.show.ending_text import ADVICE, MitigationSetup, explain_tail, find_advice
 from cfetch.show.remedies import REMEDIES, find_remedy
 from tests.show.records import MIB, attempt, record
 
-LIMITS = Limits("adaptive", 4, None, None, None)
+LIMITS = RunLimits("adaptive", 4, None, None, None)
 
 
 def tail_of(*records, limits=LIMITS, elapsed_s=None, events=(), stopped=None):
@@ -45,7 +45,7 @@ def test_a_slow_file_alone():
     assert (tail.bound, tail.path, tail.host, tail.files, tail.fresh) == ("slow file", "a/slow", "h", 1, 3)
     assert (tail.seconds, tail.idle_places) == (12.0, 3.0)
     assert (tail.rate_bps, tail.usual_bps) == (pytest.approx(40 * 1024, rel=0.01), MIB)
-    assert explain_tail(tail, Setup("adaptive", {})) == [
+    assert explain_tail(tail, MitigationSetup("adaptive", {})) == [
         "the last 12s went to one file at 40.0 KiB/s: a/slow",
         "slow itself: 3 fresh connections were no faster; 1.0 MiB/s is usual there",
         "to change that: a mirror of the file in the manifest",
@@ -72,21 +72,23 @@ def test_a_slow_file_that_nobody_rescued(policy, option):
     slow = record(99, MIB, attempt(1, 0.0, 22.0, size=MIB))
     tail = tail_of(*wave(10, places=3), slow)
     assert (tail.bound, tail.fresh) == ("slow file", 0)
-    assert option in explain_tail(tail, Setup(policy, {}))[-1]
+    assert option in explain_tail(tail, MitigationSetup(policy, {}))[-1]
 
 
 def test_a_large_file_alone():
     """It came at its host's usual rate; there was just more of it."""
     tail = tail_of(*wave(10, places=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
     assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
-    what, why = explain_tail(tail, Setup("adaptive", {}))
+    what, why = explain_tail(tail, MitigationSetup("adaptive", {}))
     assert what == "the last 12s went to one file at 1.0 MiB/s: a/99"
     assert why == "it is 22.0 MiB, and 3 places were idle"
-    assert "--policy adaptive" in explain_tail(tail, Setup("cloudfetch", {}))[-1]
+    assert "--policy adaptive" in explain_tail(tail, MitigationSetup("cloudfetch", {}))[-1]
     unknown = msgspec.structs.replace(tail, size_bytes=None)
-    assert explain_tail(unknown, Setup("adaptive", {}))[1] == "3 places were idle"
+    assert explain_tail(unknown, MitigationSetup("adaptive", {}))[1] == "3 places were idle"
     small = record(99, 100, attempt(1, 0.0, 22.0, size=100), size_bytes=None)
-    assert explain_tail(tail_of(small), Setup("adaptive", {}))[1:] == ["it is 100 B, and 3 places were idle"]
+    assert explain_tail(tail_of(small), MitigationSetup("adaptive", {}))[1:] == [
+        "it is 100 B, and 3 places were idle"
+    ]
 
 
 def test_files_that_waited_for_the_first_answer_of_their_host():
@@ -95,13 +97,13 @@ def test_files_that_waited_for_the_first_answer_of_their_host():
     others = [record(n, 100, attempt(1, 5.0, 5.1, size=100)) for n in (1, 2)]
     tail = tail_of(first, *others)
     assert (tail.bound, tail.path) == ("large file", "a/0")
-    assert "tried again" not in " ".join(explain_tail(tail, Setup("adaptive", {})))
+    assert "tried again" not in " ".join(explain_tail(tail, MitigationSetup("adaptive", {})))
 
 
 def test_a_file_of_which_nothing_came_gets_no_advice():
     """More connections would not have brought it."""
     tail = Tail(bound="large file", seconds=10.0, path="a", files=1, rate_bps=0.0, idle_places=15)
-    assert explain_tail(tail, Setup("adaptive", {})) == [
+    assert explain_tail(tail, MitigationSetup("adaptive", {})) == [
         "the last 10s went to one file at 0 B/s: a",
         "15 places were idle",
     ]
@@ -129,7 +131,7 @@ def test_a_wait_for_the_next_try(events, bound):
     failed = attempt(1, 9.0, 10.0, size=0, outcome="error", error="HTTP 503")
     tail = tail_of(*wave(10), record(99, MIB, failed, attempt(2, 19.0, 20.0, size=MIB)), events=events)
     assert (tail.bound, tail.id, tail.reason) == (bound, 99, "HTTP 503")
-    words = explain_tail(tail, Setup("adaptive", {}))
+    words = explain_tail(tail, MitigationSetup("adaptive", {}))
     assert ("HTTP 503" in words[1]) == (bound == "retry")
 
 
@@ -137,14 +139,14 @@ def test_bytes_that_had_come_were_being_flushed():
     """The last byte was here after ten seconds, the run's end three later."""
     tail = tail_of(*wave(10), elapsed_s=13.0)
     assert (tail.bound, tail.seconds, tail.volume) == ("flush", 3.0, "/v")
-    assert "--durability crash" in explain_tail(tail, Setup("adaptive", {}))[-1]
+    assert "--durability crash" in explain_tail(tail, MitigationSetup("adaptive", {}))[-1]
 
 
 def test_entries_that_wait_for_a_host():
     """Two places of sixteen are busy all the time, since the host has no more."""
     tail = tail_of(*wave(10, places=2), limits=LIMITS._replace(places=16, per_host=2))
     assert (tail.bound, tail.limit, tail.host) == ("host limit", 2, "h")
-    assert "--per-host" in explain_tail(tail, Setup("adaptive", {}))[-1]
+    assert "--per-host" in explain_tail(tail, MitigationSetup("adaptive", {}))[-1]
 
 
 def test_a_host_with_most_of_the_places():
@@ -158,7 +160,7 @@ def test_a_host_that_was_narrowed():
     event = EventRecord(kind="width", t_s=1.0, host="h", places=3, before=4)
     tail = tail_of(*wave(10, places=3), events=[event])
     assert (tail.bound, tail.limit) == ("host limit", 3)
-    assert explain_tail(tail, Setup("adaptive", {"h": 3}))[0] == "h got 3 at a time"
+    assert explain_tail(tail, MitigationSetup("adaptive", {"h": 3}))[0] == "h got 3 at a time"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_higher_per_host_is_advised_only_where_it_was_the_limit(per_host, narr
     events = [EventRecord(kind="width", t_s=1.0, host="h", places=narrow, before=16)] if narrow else []
     limits = LIMITS._replace(places=16, per_host=per_host)
     tail = tail_of(*wave(10, places=2), limits=limits, events=events)
-    words = explain_tail(tail, Setup("adaptive", {}))
+    words = explain_tail(tail, MitigationSetup("adaptive", {}))
     assert (tail.limit, "--per-host" in words[-1]) == (2, advises)
 
 
@@ -188,7 +190,7 @@ def test_a_rate_limit_that_is_reached(total, host):
     limits = LIMITS._replace(rate_bps=total, host_rate_bps=host)
     tail = tail_of(*wave(10), limits=limits)
     assert (tail.bound, tail.limit) == ("rate limit", 4 * MIB)
-    assert ("--limit-rate-per-host" in explain_tail(tail, Setup("", {}))[0]) == (host is not None)
+    assert ("--limit-rate-per-host" in explain_tail(tail, MitigationSetup("", {}))[0]) == (host is not None)
 
 
 def test_a_disk_that_does_not_keep_up():
@@ -208,9 +210,9 @@ def test_all_places_were_busy():
     """More at a time may be faster."""
     tail = tail_of(*wave(10))
     assert (tail.bound, tail.limit) == ("places", 4)
-    assert "--concurrency 8" in explain_tail(tail, Setup("adaptive", {}))[-1]
-    assert "too short to try" in explain_tail(tail, Setup("adaptive", {}, 64))[-1]
-    assert "--max-concurrency 8" in explain_tail(tail, Setup("adaptive", {}, 4))[-1]
+    assert "--concurrency 8" in explain_tail(tail, MitigationSetup("adaptive", {}))[-1]
+    assert "too short to try" in explain_tail(tail, MitigationSetup("adaptive", {}, 64))[-1]
+    assert "--max-concurrency 8" in explain_tail(tail, MitigationSetup("adaptive", {}, 4))[-1]
 
 
 def test_a_run_that_got_more_places():
@@ -225,8 +227,8 @@ def test_nothing_stands_out():
     assert tail_of() == Tail()
     short = record(0, MIB, attempt(1, 0.0, 0.2, size=MIB))
     assert tail_of(short) == Tail()
-    assert explain_tail(Tail(), Setup("adaptive", {})) == []
-    assert explain_tail(Tail(bound="of a later version"), Setup("", {})) == []
+    assert explain_tail(Tail(), MitigationSetup("adaptive", {})) == []
+    assert explain_tail(Tail(bound="of a later version"), MitigationSetup("", {})) == []
 
 
 def test_a_run_that_was_stopped():
@@ -305,10 +307,10 @@ ADVISED = [  # the row of the table, a tail, a setup, and the advice
 def test_each_row_of_the_table_advises_what_would_have_helped(name, tail, setup, words):
     """The row that counts is the one that the end asks for, and its words are the last line."""
     policy, most = setup
-    found = find_advice(Tail(**tail), Setup(policy, {}, most))
+    found = find_advice(Tail(**tail), MitigationSetup(policy, {}, most))
     assert found is not None
     assert found.name == name
-    last = explain_tail(Tail(**tail), Setup(policy, {}, most))[-1]
+    last = explain_tail(Tail(**tail), MitigationSetup(policy, {}, most))[-1]
     assert last.startswith("to change that: ")
     assert words in last
 
@@ -335,8 +337,8 @@ def test_the_table_of_advice_has_no_row_without_a_test():
 )
 def test_where_nothing_would_have_helped_nothing_is_advised(tail, policy):
     """Not for a file that failed, nor an option that the run had used, or had not used up."""
-    assert find_advice(Tail(**tail), Setup(policy, {})) is None
-    assert "to change that" not in " ".join(explain_tail(Tail(**tail), Setup(policy, {})))
+    assert find_advice(Tail(**tail), MitigationSetup(policy, {})) is None
+    assert "to change that" not in " ".join(explain_tail(Tail(**tail), MitigationSetup(policy, {})))
 
 
 def test_a_last_file_that_failed_says_why_and_gets_no_advice():
@@ -345,7 +347,7 @@ def test_a_last_file_that_failed_says_why_and_gets_no_advice():
     failed = record(99, 22 * MIB, *attempts, status="failed", error_kind="corrupt")
     tail = tail_of(*wave(10, places=3), failed, limits=LIMITS._replace(segments=2))
     assert (tail.failed, tail.at_once, tail.segments) == ("corrupt", 2, 2)
-    assert find_advice(tail, Setup("adaptive", {})) is None
+    assert find_advice(tail, MitigationSetup("adaptive", {})) is None
 
 
 @pytest.mark.parametrize(
@@ -393,7 +395,7 @@ def test_a_fault_of_the_network_names_what_to_check_if_a_repetition_will_not_hel
 def test_every_bound_has_words(bound):
     """But for those that need none; names are printable."""
     tail = Tail(bound=bound, path="a\x1b", host="h\x1b", volume="/v\x1b", reason="r\x1b", limit=3)
-    words = "".join(explain_tail(tail, Setup("adaptive", {})))
+    words = "".join(explain_tail(tail, MitigationSetup("adaptive", {})))
     assert bool(words) == (bound not in {"nothing", "stopped"})
     assert "\x1b" not in words
 
@@ -401,23 +403,23 @@ def test_every_bound_has_words(bound):
 @pytest.mark.parametrize(
     ("settings", "limits"),
     [
-        ({}, Limits("", 16, None, None, None)),
-        ({"policy": "adaptive", "mitigation": False}, Limits("none", 16, None, None, None)),
+        ({}, RunLimits("", 16, None, None, None)),
+        ({"policy": "adaptive", "mitigation": False}, RunLimits("none", 16, None, None, None)),
         (
             {"policy": "adaptive", "per_host": 6, "limit_rate": 100, "limit_rate_per_host": None},
-            Limits("adaptive", 16, 6, 100, None, 64),
+            RunLimits("adaptive", 16, 6, 100, None, 64),
         ),
         (
             {"policy": "adaptive", "max_concurrency": 32},
-            Limits("adaptive", 16, None, None, None, 32),
+            RunLimits("adaptive", 16, None, None, None, 32),
         ),
-        ({"policy": "cloudfetch", "max_concurrency": 64}, Limits("cloudfetch", 16, None, None, None)),
-        ({"policy": 3, "per_host": "x", "limit_rate": -1}, Limits("", 16, None, None, None)),
+        ({"policy": "cloudfetch", "max_concurrency": 64}, RunLimits("cloudfetch", 16, None, None, None)),
+        ({"policy": 3, "per_host": "x", "limit_rate": -1}, RunLimits("", 16, None, None, None)),
     ],
 )
 def test_limits_of_a_run_header(settings, limits):
     """Other versions may have other settings."""
-    assert Limits.of(settings, 16) == limits
+    assert RunLimits.of(settings, 16) == limits
 
 
 @pytest.mark.parametrize(("per_s", "bound"), [(1.0, "request rate"), (2.0, "nothing"), (None, "nothing")])
@@ -427,7 +429,7 @@ def test_requests_as_often_as_the_rate_allows(per_s, bound):
     tail = tail_of(*files, limits=LIMITS._replace(places=1, requests_per_s=per_s))
     assert tail.bound == bound
     if bound == "request rate":
-        assert explain_tail(tail, Setup("adaptive", {})) == [
+        assert explain_tail(tail, MitigationSetup("adaptive", {})) == [
             "h was asked as often as --rate allows",
             "to change that: a higher --rate, if the host bears it",
         ]

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import cfetch.show.makespan as module
-from cfetch.show.makespan import Job, Makespan, count_peak, list_jobs, schedule_jobs
+from cfetch.show.makespan import Makespan, ReplayedFile, count_peak, list_jobs, schedule_jobs
 from tests.show.records import attempt, record
 
 
@@ -39,11 +39,11 @@ def test_a_job_gets_the_place_that_is_free_first():
 def test_the_peak_is_counted_between_starts_and_ends():
     """One that starts as another ends takes its place."""
     jobs = [
-        Job(0.0, 2.0, 2.0),
-        Job(1.0, 2.0, 2.0),
-        Job(2.0, 5.0, 5.0),
-        Job(2.5, 0.5, 0.5),
-        Job(8.0, 1.0, 1.0),
+        ReplayedFile(0.0, 2.0, 2.0),
+        ReplayedFile(1.0, 2.0, 2.0),
+        ReplayedFile(2.0, 5.0, 5.0),
+        ReplayedFile(2.5, 0.5, 0.5),
+        ReplayedFile(8.0, 1.0, 1.0),
     ]
     assert count_peak(jobs) == 3
     assert count_peak([]) == 0
@@ -85,13 +85,13 @@ def test_the_first_cancelled_attempt_counts():
     slow = attempt(1, 0.0, 1.0, size=10, outcome="straggler", projected_s=50.0)
     also = attempt(2, 1.0, 2.0, from_byte=10, size=10, outcome="straggler", projected_s=99.0)
     entry = record(0, 100, slow, also, attempt(3, 2.0, 3.0, from_byte=20, size=80))
-    assert list_jobs(entry) == [Job(0.0, 3.0, 50.0)]
+    assert list_jobs(entry) == [ReplayedFile(0.0, 3.0, 50.0)]
 
 
 def test_waits_hold_no_place():
     """A try that failed and a pause of 10 s before the next: two seconds of a place."""
     failed = attempt(1, 0.0, 1.0, size=0, outcome="error")
-    assert list_jobs(record(0, 100, failed, attempt(2, 11.0, 12.0))) == [Job(0.0, 2.0, 2.0)]
+    assert list_jobs(record(0, 100, failed, attempt(2, 11.0, 12.0))) == [ReplayedFile(0.0, 2.0, 2.0)]
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
@@ -99,7 +99,7 @@ def test_an_entry_that_did_not_come_counts_as_it_was(status):
     """Nobody knows when it would have come."""
     slow = attempt(1, 0.0, 1.0, size=10, outcome="straggler", projected_s=50.0)
     assert list_jobs(record(0, 100, slow, attempt(2, 1.0, 3.0, size=0), status=status)) == [
-        Job(0.0, 3.0, 3.0)
+        ReplayedFile(0.0, 3.0, 3.0)
     ]
     assert list_jobs(record(0, 100, status="skipped")) == []
 
@@ -107,14 +107,14 @@ def test_an_entry_that_did_not_come_counts_as_it_was(status):
 def test_an_unknown_projection_counts_as_it_was():
     """An older version's record of a silent attempt."""
     silent = attempt(1, 0.0, 1.0, size=0, outcome="straggler", first_byte_s=None)
-    assert list_jobs(record(0, 100, silent, attempt(2, 1.0, 2.0))) == [Job(0.0, 2.0, 2.0)]
+    assert list_jobs(record(0, 100, silent, attempt(2, 1.0, 2.0))) == [ReplayedFile(0.0, 2.0, 2.0)]
 
 
 def test_a_projection_that_an_older_version_did_not_record_follows_from_the_rate():
     """10 bytes a second, 900 bytes left at 10 s: until 100 s."""
     slow = attempt(1, 0.0, 10.0, size=100, outcome="straggler", samples=[(5.0, 50), (10.0, 100)])
     assert list_jobs(record(0, 1000, slow, attempt(2, 10.0, 12.0, from_byte=100, size=900))) == [
-        Job(0.0, 12.0, 100.0)
+        ReplayedFile(0.0, 12.0, 100.0)
     ]
 
 
@@ -127,13 +127,13 @@ def helped(own_bytes):
 
 def test_a_slow_file_that_others_helped_was_rescued():
     """At 10 bytes a second the other 800 bytes had taken 80 s more, and no helper's place."""
-    assert list_jobs(helped(100)) == [Job(0.0, 10.0, 90.0), Job(5.0, 5.0, 0.0)]
+    assert list_jobs(helped(100)) == [ReplayedFile(0.0, 10.0, 90.0), ReplayedFile(5.0, 5.0, 0.0)]
     assert saved_s(helped(100)) == 80.0
 
 
 def test_a_good_file_that_others_helped_was_not():
     """What splitting gains has nothing to do with stragglers."""
-    assert list_jobs(helped(600)) == [Job(0.0, 10.0, 10.0), Job(5.0, 5.0, 5.0)]
+    assert list_jobs(helped(600)) == [ReplayedFile(0.0, 10.0, 10.0), ReplayedFile(5.0, 5.0, 5.0)]
 
 
 def test_a_cancelled_attempt_would_have_brought_what_helpers_took():
@@ -143,7 +143,7 @@ def test_a_cancelled_attempt_would_have_brought_what_helpers_took():
     )
     helper = attempt(2, 5.0, 9.0, from_byte=500, size=500, helper=True)
     entry = record(0, 1000, slow, helper, attempt(3, 10.0, 11.0, from_byte=100, size=400, to_byte=500))
-    assert list_jobs(entry) == [Job(0.0, 11.0, 80.0), Job(5.0, 4.0, 0.0)]
+    assert list_jobs(entry) == [ReplayedFile(0.0, 11.0, 80.0), ReplayedFile(5.0, 4.0, 0.0)]
 
 
 def test_a_slow_range_of_a_helper_does_not_count_for_the_whole_file():

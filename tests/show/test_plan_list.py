@@ -1,14 +1,14 @@
 """The list of plans fits a terminal of 80 columns, with long names of processes and rollbacks too."""
 
 from cfetch.show.format import cells
-from cfetch.show.plan_view import Plan, detail_lines, plan_lines
+from cfetch.show.plan_view import ListedPlan, detail_lines, plan_lines
 
 FIELDS = {"action": "download", "kind": "immutable", "state": "completed", "owner": None, "live": False}
 
 
 def plan(**more):
     fields = {**FIELDS, "instant": "20261121T160430123Z-1a2b", "released": False, "epoch": 2, **more}
-    return Plan(heartbeat_age_s=None, **fields)
+    return ListedPlan(heartbeat_age_s=None, **fields)
 
 
 def test_a_row_fits_and_breaks_no_word():

@@ -10,7 +10,7 @@ from rich.console import Console
 from cfetch.show.analysis import analyse
 from cfetch.show.format import cells
 from cfetch.show.metrics import RunHeader
-from cfetch.show.metrics_reading import Run
+from cfetch.show.metrics_reading import MetricsRun
 from cfetch.show.tables import ReportTables, show
 from tests.show.live.replay import HOSTILE, stream
 from tests.show.records import attempt, record
@@ -24,7 +24,7 @@ def render_report(width=80, header=HEADER, records=None):
     files = records if records is not None else play_records()
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=False)
-    console.print(ReportTables(analyse([Run(Path("m.jsonl"), header, iter(files))])))
+    console.print(ReportTables(analyse([MetricsRun(Path("m.jsonl"), header, iter(files))])))
     return out.getvalue()
 
 
@@ -85,7 +85,7 @@ def test_a_run_that_was_killed_is_incomplete():
 def test_of_several_runs_the_slowest_files_name_theirs(width):
     """Runs have numbers in the headline, and each slow file has its run's."""
     runs = [
-        Run(
+        MetricsRun(
             Path("m"),
             msgspec.structs.replace(HEADER, instant=f"i{i}"),
             iter([record(i, 9, tried, instant=f"i{i}")]),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.engine.stream_window import Window
+from cfetch.engine.stream_window import StreamWindow
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.storage.buckets.object_store import ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
@@ -134,7 +134,7 @@ class TestMemoryVolume(VolumeContract):
     async def world(self):
         world = MemoryWorld()
         taken: dict[str, bytes] = {}
-        room = Window([len(OTHER)] * 3, 10 * len(OTHER))
+        room = StreamWindow([len(OTHER)] * 3, 10 * len(OTHER))
         volume = MemoryVolume(
             "memory", room, lambda _, entry, take: taken.update({entry.path: take()}), most_bytes=1 << 20
         )

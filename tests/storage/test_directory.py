@@ -14,7 +14,7 @@ from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import is_hash, is_same
 from cfetch.storage.part import Part
-from cfetch.storage.source_records import ATTRIBUTE, SUPERSEDED, Source, _name_of, set_source, source_of
+from cfetch.storage.source_records import ATTRIBUTE, SUPERSEDED, SourceRecord, _name_of, set_source, source_of
 from tests.engine.drive import entry_of, tree
 
 DATA = bytes(range(256)) * 8
@@ -255,7 +255,7 @@ def test_a_file_with_a_hash_tells_nothing(volume, root):
 
 def test_a_source_fits_into_an_inode(tmp_path):
     """Of ext4 by default; a file with a larger attribute takes a block more, and twice the time."""
-    source = Source(LINK, f'"{LINK}"', 1 << 40)
+    source = SourceRecord(LINK, f'"{LINK}"', 1 << 40)
     with open(tmp_path / "a", "wb") as file:
         set_source(file.fileno(), source)
         assert source_of(file.fileno()) == source
@@ -265,7 +265,7 @@ def test_a_source_fits_into_an_inode(tmp_path):
             b'["%b",null]' % base64.b64encode(bytes.fromhex(LINK)).rstrip(b"="),
         ):
             os.setxattr(file.fileno(), ATTRIBUTE, earlier)
-            assert source_of(file.fileno()) == Source(LINK)
+            assert source_of(file.fileno()) == SourceRecord(LINK)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_what_is_no_file_has_no_record(volume, root, make):
     """It is not followed, and a pipe is not waited for."""
     (root / "other").write_bytes(DATA)
     os.setxattr(root / "other", ATTRIBUTE, b'{"identity":"x","validator":null}')
-    assert volume.sources.find(safe_path("other")) == Source("x")
+    assert volume.sources.find(safe_path("other")) == SourceRecord("x")
     make(root / "a")
     assert volume.sources.find(safe_path("a")) is None
     assert volume.sources.find(safe_path("none/at/all")) is None
@@ -337,7 +337,7 @@ def test_without_attributes_the_state_directory_tells_where_files_came_from(volu
 def test_of_an_etag_that_is_long_or_strange_a_hash_is_kept(tmp_path, etag):
     """It tells other versions apart, and takes the room of a short one."""
     with open(tmp_path / "a", "wb") as file:
-        set_source(file.fileno(), Source(LINK, etag, 5))
+        set_source(file.fileno(), SourceRecord(LINK, etag, 5))
         source = source_of(file.fileno())
         assert len(os.getxattr(file.fileno(), ATTRIBUTE)) == 39
     assert source is not None

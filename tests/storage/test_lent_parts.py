@@ -13,7 +13,7 @@ from cfetch.base.errors import VolumeFault
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
 from cfetch.storage.guarded_disk import GuardedDisk
-from cfetch.storage.lent_parts import PartLoans
+from cfetch.storage.lent_parts import LentParts
 from cfetch.storage.part import INLINE, Part
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import encode_note, in_ranges, note_for, part_name
@@ -57,7 +57,7 @@ def borrow(tmp_path, entry):
     async def main():
         part = Part(own, entry)
         await Salvage(own).adopt_leftover(entry, part)
-        await PartLoans(other, INLINE, Salvage(other)).lend(entry, part)
+        await LentParts(other, INLINE, Salvage(other)).lend(entry, part)
         held = ((0, part.position),) if part.ranges is None else part.ranges.held
         part.close()
         (path,) = (path for path in (own.root / ".cfetch/attempts/i/0").iterdir() if not path.suffix)
@@ -119,7 +119,7 @@ async def test_what_the_next_volume_did_not_take_stays_here(tmp_path, monkeypatc
     disk = GuardedDisk("own", time.monotonic)
     with closing(own), closing(other):
         part = Part(own, HASHED, disk)
-        loans = PartLoans(other, INLINE, Salvage(other))
+        loans = LentParts(other, INLINE, Salvage(other))
         with pytest.raises(VolumeFault):
             await loans.lend(HASHED, part)
         part.discard()

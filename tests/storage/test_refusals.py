@@ -7,7 +7,7 @@ import pytest
 
 from cfetch.base.errors import Blocked, Unstorable, VolumeFault
 from cfetch.manifest.entry import safe_path
-from cfetch.storage.refusals import IN_A_ROW, Refusals
+from cfetch.storage.refusals import IN_A_ROW, NameRefusals
 
 A, B, C = safe_path("a"), safe_path("b"), safe_path("c")
 
@@ -35,7 +35,7 @@ def refused(number):
 )
 def test_what_a_refused_name_means(number, kind):
     """A name that is not taken is that file's failure, however often; a broken disk is the volume's."""
-    refusals = Refusals(spares_entries=True)
+    refusals = NameRefusals(spares_entries=True)
     errors = [refusals.judge_name(refused(number), A, "cannot put a in place") for _ in range(5)]
     assert {type(error) for error in errors} == {kind}
 
@@ -52,12 +52,12 @@ def test_what_a_refused_name_means(number, kind):
 )
 def test_what_refused_bytes_mean(number, kind):
     """A file that is too large is that file's failure."""
-    assert type(Refusals(spares_entries=True).judge_bytes(refused(number), A, "cannot write a")) is kind
+    assert type(NameRefusals(spares_entries=True).judge_bytes(refused(number), A, "cannot write a")) is kind
 
 
 def test_three_files_in_a_row_end_the_volume():
     """If their permission or quota is refused; a file in place between them begins a new row."""
-    refusals = Refusals(spares_entries=True)
+    refusals = NameRefusals(spares_entries=True)
     meant = []
     for path in (A, B, None, A, B, C):
         if path is None:
@@ -70,13 +70,13 @@ def test_three_files_in_a_row_end_the_volume():
 
 def test_files_too_large_never_end_the_volume():
     """The largest files come first, and each of them may be too large."""
-    refusals = Refusals(spares_entries=True)
+    refusals = NameRefusals(spares_entries=True)
     errors = [refusals.judge_bytes(refused(errno.EFBIG), path, "cannot write it") for path in (A, B, C)]
     assert {type(error) for error in errors} == {Unstorable}
 
 
 def test_where_another_volume_may_take_the_file_the_volume_failed():
     """Its batch goes there, then."""
-    refusals = Refusals(spares_entries=False)
+    refusals = NameRefusals(spares_entries=False)
     errors = [refusals.judge_bytes(refused(number), A, "") for number in (errno.EFBIG, errno.EDQUOT)]
     assert {type(error) for error in errors} == {VolumeFault}

@@ -8,7 +8,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.storage import standing_files
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity
-from cfetch.storage.source_records import Source, set_source
+from cfetch.storage.source_records import SourceRecord, set_source
 from cfetch.storage.standing_files import StandingFiles
 from cfetch.storage.volume_values import Standing
 from tests.engine.drive import entry_of
@@ -27,7 +27,7 @@ def stand(root, path, data=DATA, link=None):
     (root / path).write_bytes(data)
     if link is not None:
         with open(root / path, "rb") as file:
-            set_source(file.fileno(), Source(identity(SecretUrl(link)), size_bytes=len(data)))
+            set_source(file.fileno(), SourceRecord(identity(SecretUrl(link)), size_bytes=len(data)))
 
 
 async def test_it_never_says_more_than_the_careful_look(volume, root, search):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cfetch.straggler.attempt_limits import Terms
+from cfetch.straggler.attempt_limits import AttemptLimits
 from cfetch.straggler.evidence import DEPTH, LONG_S, Evidence
 
-TERMS = Terms(limit_s=1.0, limit_s_per_byte=0.01, guard_s=0.5, silent_s=2.0, pace_s=0.01)
+TERMS = AttemptLimits(limit_s=1.0, limit_s_per_byte=0.01, guard_s=0.5, silent_s=2.0, pace_s=0.01)
 
 
 def watched(bytes_at, until_s, *, start_s=0.0, first_s=0.0, from_s=0.0, held_s=lambda _: 0.0, size=1000.0):

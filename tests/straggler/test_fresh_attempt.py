@@ -11,8 +11,8 @@ from cfetch.straggler.fresh_attempt import (
     MOST_HOSTS,
     MOST_SAMPLES,
     RECENT,
-    Fresh,
-    Sample,
+    BroughtFile,
+    FreshAttempts,
     fit_of,
     fit_of_running,
 )
@@ -21,11 +21,11 @@ from tests.straggler.world import GIB, KIB, MIB
 
 
 def sample(size, latency_s=0.1, rate=10 * MIB, end_s=0.0, first=True):
-    return Sample(size, latency_s + size / rate, latency_s if first else None, end_s)
+    return BroughtFile(size, latency_s + size / rate, latency_s if first else None, end_s)
 
 
 def fresh(samples, knowledge=NOTHING, host="h"):
-    learned = Fresh(knowledge)
+    learned = FreshAttempts(knowledge)
     for one in samples:
         learned.add(host, one)
     return learned
@@ -61,14 +61,14 @@ def test_equal_sizes_are_told_apart_by_the_first_byte():
 
 def test_of_sizes_too_like_for_a_slope_the_largest_tells_the_bandwidth():
     """The small ones came with their first byte, and tell none."""
-    small, large = Sample(MIB, 0.1, 0.1, 0.0), sample(3 * MIB)
+    small, large = BroughtFile(MIB, 0.1, 0.1, 0.0), sample(3 * MIB)
     fit = fresh([small, large] * 8).of("h")
     assert 1 / fit.s_per_byte == pytest.approx(10 * MIB, rel=0.01)
 
 
 def test_small_bodies_that_come_with_their_first_byte_tell_no_bandwidth():
     """Else a large file would be expected at gigabytes a second; it is expected in proportion instead."""
-    at_once = Sample(MIB, 0.1, 0.1, 0.0)
+    at_once = BroughtFile(MIB, 0.1, 0.1, 0.0)
     fit = fresh([at_once] * 20).of("h")
     assert fit.duration_s(MIB) == pytest.approx(0.1)
     assert fit.duration_s(4 * GIB) == pytest.approx(4096 * 0.1)
@@ -162,7 +162,7 @@ def test_what_is_learned_for_the_next_run():
 
 def test_memory_is_bounded():
     """However many hosts and files there are."""
-    learned = Fresh(NOTHING)
+    learned = FreshAttempts(NOTHING)
     for n in range(MOST_HOSTS + 10):
         learned.add(f"host{n}", sample(MIB))
     assert len(learned._hosts) == MOST_HOSTS
@@ -171,12 +171,12 @@ def test_memory_is_bounded():
 
 def test_so_are_hosts_with_files_of_all_sizes():
     """All samples together, as a host may have thirty-two of each of twenty sizes."""
-    learned = Fresh(NOTHING)
+    learned = FreshAttempts(NOTHING)
     sizes = [1 << kind for kind in range(0, 40, 2)]
     for n in range(MOST_SAMPLES // (RECENT * len(sizes)) + 5):
         for size in sizes:
             for _ in range(RECENT + 1):
-                learned.add(f"host{n}", Sample(size, 1.0, 0.1, 0.0))
+                learned.add(f"host{n}", BroughtFile(size, 1.0, 0.1, 0.0))
     kept = [sum(map(len, of_host.classes.values())) for of_host in learned._hosts.values()]
     assert MOST_SAMPLES - RECENT * len(sizes) <= sum(kept) <= MOST_SAMPLES
 
@@ -196,7 +196,7 @@ def test_no_samples_no_line():
 
 def test_sizes_that_take_equally_long_tell_no_bandwidth():
     """4 to 64 KiB in 80 ms each: a GiB is expected in proportion to the largest, not in 80 ms."""
-    flat = [Sample(size * KIB, 0.08, None, 0.0) for size in (4, 16, 64)] * 5
+    flat = [BroughtFile(size * KIB, 0.08, None, 0.0) for size in (4, 16, 64)] * 5
     fit = fresh(flat).of("h")
     assert fit.duration_s(4 * KIB) == pytest.approx(0.08, rel=0.1)
     assert fit.duration_s(GIB) > 16384 * 0.08
@@ -212,8 +212,10 @@ def test_a_size_class_that_is_old_counts_less():
 
 def test_sizes_that_lie_far_apart_tell_the_slope():
     """Three like sizes, of which the larger were faster by chance, are as many pairs; they say little."""
-    like = [Sample(size, duration_s, None, 0.0) for size, duration_s in ((MIB, 0.4), (3 * MIB // 2, 0.35))]
-    samples = [*like, Sample(2 * MIB, 0.3, None, 0.0), sample(64 * MIB, first=False)]
+    like = [
+        BroughtFile(size, duration_s, None, 0.0) for size, duration_s in ((MIB, 0.4), (3 * MIB // 2, 0.35))
+    ]
+    samples = [*like, BroughtFile(2 * MIB, 0.3, None, 0.0), sample(64 * MIB, first=False)]
     fit = fit_of([[one] * 10 for one in samples])
     assert fit is not None
     assert 1 / fit.s_per_byte == pytest.approx(10 * MIB, rel=0.05)
@@ -238,7 +240,7 @@ def test_a_size_with_few_samples_says_less_of_the_slope():
 
 def test_those_under_way_are_not_taken_down_anew_for_a_trifle():
     """A tenth more or less is the same fit; what is truly other is taken."""
-    learned = Fresh(NOTHING)
+    learned = FreshAttempts(NOTHING)
     rates = [100.0, 105.0, 50.0]
     seen = []
     for rate in rates:

@@ -4,7 +4,7 @@ import pytest
 
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler import merged as module
-from cfetch.straggler.merged import Merged, Sample
+from cfetch.straggler.merged import Merged, SpeedSample
 
 MIB = 1 << 20
 
@@ -13,7 +13,7 @@ def merged(machines, *, host="h", size_bytes=MIB, **options):
     """``machines``: rates in MiB/s by name."""
     found = Merged(StragglerConfig(**options))
     for machine, rates in machines.items():
-        found.add(machine, [Sample(host, size_bytes, rate * MIB) for rate in rates], len(rates))
+        found.add(machine, [SpeedSample(host, size_bytes, rate * MIB) for rate in rates], len(rates))
     return found
 
 
@@ -37,24 +37,24 @@ def test_slow_machines(machines, slow):
 def test_a_slow_host_speaks_against_no_machine():
     """Only one asks it; and where several do, it is as slow for all."""
     found = merged({"a": [10] * 9, "b": [10] * 9})
-    found.add("b", [Sample("slow", MIB, MIB)] * 99, 99)
+    found.add("b", [SpeedSample("slow", MIB, MIB)] * 99, 99)
     assert found.slow([]) == {}
-    found.add("a", [Sample("slow", MIB, MIB)] * 9, 9)
+    found.add("a", [SpeedSample("slow", MIB, MIB)] * 9, 9)
     assert found.slow([]) == {}
 
 
 def test_small_files_are_not_compared_with_large_ones():
     """They tell the latency: a machine that has only small ones is not slow."""
     found = merged({"a": [10] * 9, "b": [10] * 9})
-    found.add("c", [Sample("h", 1024, 1024)] * 9, 9)
+    found.add("c", [SpeedSample("h", 1024, 1024)] * 9, 9)
     assert found.slow([]) == {}
-    found.add("a", [Sample("h", 1023, 1024)] * 9, 9)
+    found.add("a", [SpeedSample("h", 1023, 1024)] * 9, 9)
     assert found.slow([]) == {}
 
 
 def test_a_machine_is_known_to_be_slow_before_any_of_its_files_has_finished():
     """By the speed of what is under way there."""
-    going = [("b", Sample("h", MIB, MIB))] * 5
+    going = [("b", SpeedSample("h", MIB, MIB))] * 5
     assert merged({"a": [10] * 9}).slow(going) == {"b": pytest.approx(0.1)}
     assert merged({"a": [10] * 9}).slow(going[1:]) == {}
 
@@ -63,7 +63,7 @@ def test_a_machine_may_recover():
     """Its latest samples count."""
     found = merged({"a": [10] * 9, "b": [1] * 40})
     assert found.slow([])
-    found.add("b", [Sample("h", MIB, 10 * MIB)] * module.RECENT, module.RECENT)
+    found.add("b", [SpeedSample("h", MIB, 10 * MIB)] * module.RECENT, module.RECENT)
     assert found.slow([]) == {}
 
 
@@ -80,7 +80,7 @@ def test_the_baseline_is_the_median_of_all_machines_once_enough_have_finished():
 def test_a_selection_of_samples_counts_for_all_that_finished():
     """A task with thousands of small files a second tells some of them."""
     found = Merged(StragglerConfig())
-    found.add("a", [Sample("h", MIB, MIB)], 100)
+    found.add("a", [SpeedSample("h", MIB, MIB)], 100)
     assert (found.finished, found.in_force_bps(60)) == (100, MIB)
 
 
@@ -89,5 +89,5 @@ def test_kinds_are_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_KINDS", 3)
     found = Merged(StragglerConfig())
     for n in range(9):
-        found.add("a", [Sample(f"h{n}", MIB, MIB)], 1)
+        found.add("a", [SpeedSample(f"h{n}", MIB, MIB)], 1)
     assert [host for host, _ in found._kinds] == ["h6", "h7", "h8"]

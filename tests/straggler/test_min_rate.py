@@ -69,7 +69,7 @@ def test_a_rate_that_falls_is_seen_within_a_window():
     while age_s < 100:
         age_s += LOOK_S
         received = int(min(age_s, 50) * 1_000_000 + max(age_s - 50, 0))
-        if rule.look([Measured(1, 1, "h", 0.0, age_s, received, FOREVER, True)]).too_slow:
+        if rule.judge([Measured(1, 1, "h", 0.0, age_s, received, FOREVER, True)]).too_slow:
             break
     assert 50 < age_s <= 50 + WINDOW_S + LOOK_S
 
@@ -135,5 +135,5 @@ def test_fresh_connections_that_end_well_speak_for_the_host():
         now_s, ruling = watch(rule, [Line(key, 900, start_s=now_s)], now_s + 60, from_s=now_s)
         assert [slow.key for slow in ruling.too_slow] == [key]
         fresh = Line(key, 900_000, start_s=now_s)
-        rule.look([fresh.measure(now_s + 0.1)])  # it is over within a window
-        rule.look([])
+        rule.judge([fresh.measure(now_s + 0.1)])  # it is over within a window
+        rule.judge([])

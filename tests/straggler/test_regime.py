@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.burst import Bursts
-from cfetch.straggler.cold_cache import Cold
-from cfetch.straggler.connection_wear import Wear
+from cfetch.straggler.cold_cache import ColdCache
+from cfetch.straggler.connection_wear import ConnectionWear
 from cfetch.straggler.host_regime import Regime
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge, age_knowledge, is_sound, merge_knowledge
-from cfetch.straggler.ways_to_ask import NO_CURE, Cure, Pace, Reply
+from cfetch.straggler.ways_to_ask import NO_CURE, EndedReply, FlowingAttempt, WayToAsk
 
 KIB, MIB = 1 << 10, 1 << 20
 
 
 def pace(key=0, rate=MIB, *, asks=1, carried=0, received=MIB, left=8 * MIB, best=None, fell=None, **more):
     """An attempt under way; ``fell``: the bytes and the second at which it became slow."""
-    return Pace(
+    return FlowingAttempt(
         key=key,
         asks=asks,
         carried_bytes=carried,
@@ -42,14 +42,14 @@ def fallen(key, size_bytes=2 * MIB, at_s=1.0, **more):
 
 
 def reply(rate=MIB, *, asks=1, carried=0, size=MIB, began=0.0, end=1.0):
-    return Reply(asks, carried, size, rate, began, end)
+    return EndedReply(asks, carried, size, rate, began, end)
 
 
 RATES = st.sampled_from([0.0, 0.0, 512 * KIB, 2 * MIB])
 BYTES = st.sampled_from([0, MIB, 2 * MIB, 8 * MIB])
 SECONDS = st.sampled_from([0.0, 0.2, 1.0, 1.2])
 PACES = st.builds(
-    Pace,
+    FlowingAttempt,
     key=st.integers(0, 9),
     asks=st.integers(1, 3),
     carried_bytes=BYTES,
@@ -63,7 +63,7 @@ PACES = st.builds(
     is_free=st.booleans(),
 )
 REPLIES = st.builds(
-    Reply,
+    EndedReply,
     st.integers(1, 3),
     BYTES,
     BYTES.filter(bool),
@@ -81,7 +81,7 @@ class TestBursts:
         bursts = Bursts()
         bursts.note(reply(size=4 * MIB))
         still = [*(fallen(n)._replace(rate_bps=0.0) for n in range(4)), pace(9, 0, received=MIB)]
-        assert bursts.look(still, 1.2) is None
+        assert bursts.learn_from(still, 1.2) is None
         assert bursts.chunk_bytes == 0
 
     @given(paces=st.lists(PACES, min_size=4, max_size=6), replies=st.lists(REPLIES, max_size=2))
@@ -96,7 +96,7 @@ class TestBursts:
     def test_a_witness_that_has_brought_less_shows_the_burst(self):
         bursts = Bursts()
         paces = [*(fallen(n, 2 * MIB + n * 9 * KIB) for n in range(4)), pace(9, 2 * MIB, received=MIB)]
-        assert bursts.look(paces, 1.2) is None
+        assert bursts.learn_from(paces, 1.2) is None
         assert (bursts.chunk_bytes, bursts.rate_bps) == (2 * MIB, 2 * MIB)
         assert [bursts.is_cured_by(pace) for pace in paces] == [True] * 4 + [False]
 
@@ -114,38 +114,38 @@ class TestBursts:
     )
     def test_anything_less_is_no_evidence(self, paces):
         bursts = Bursts()
-        assert bursts.look(paces, 1.2) is None
+        assert bursts.learn_from(paces, 1.2) is None
         assert bursts.chunk_bytes == 0
 
     def test_replies_that_came_fast_to_their_ends_speak_against_it(self):
         bursts = Bursts()
         bursts.note(reply(2 * MIB, size=4 * MIB))
-        bursts.look([*map(fallen, range(4)), pace(9, 2 * MIB)], 1.2)
+        bursts.learn_from([*map(fallen, range(4)), pace(9, 2 * MIB)], 1.2)
         assert bursts.chunk_bytes == 0
 
     def test_where_all_are_beyond_one_is_asked_anew_if_they_fell_at_different_times(self):
         apart = [fallen(n, at_s=1.0 + n / 5, left=n * MIB) for n in range(4)]
         bursts = Bursts()
-        witness = bursts.look(apart, 2.0)
+        witness = bursts.learn_from(apart, 2.0)
         assert witness is not None
         assert witness.key == 3
-        assert bursts.look(apart, 3.9) is None
-        assert bursts.look(apart, 4.0) is not None
-        assert bursts.look(apart, 7.9) is None  # rarer, where that has not helped
+        assert bursts.learn_from(apart, 3.9) is None
+        assert bursts.learn_from(apart, 4.0) is not None
+        assert bursts.learn_from(apart, 7.9) is None  # rarer, where that has not helped
         at_once = [fallen(n, at_s=1.0 + n / 20) for n in range(4)]
-        assert Bursts().look(at_once, 2.0) is None
+        assert Bursts().learn_from(at_once, 2.0) is None
 
     def test_a_cure_that_does_not_help_is_dropped_for_good(self):
         bursts = Bursts()
         before = [*map(fallen, range(4)), pace(9, 2 * MIB)]
-        bursts.look(before, 2.0)
+        bursts.learn_from(before, 2.0)
         assert bursts.chunk_bytes
         later = [fallen(n, MIB, at_s=3.0, began=2.1) for n in range(10, 13)]
-        bursts.look(later, 3.9)
+        bursts.learn_from(later, 3.9)
         assert bursts.chunk_bytes
-        bursts.look(later, 4.1)
+        bursts.learn_from(later, 4.1)
         assert bursts.chunk_bytes == 0
-        bursts.look(before, 5.0)
+        bursts.learn_from(before, 5.0)
         assert bursts.chunk_bytes == 0
 
 
@@ -155,8 +155,8 @@ class TestCold:
     SLOW = tuple(pace(n, 512 * KIB) for n in range(6))
 
     def test_a_later_request_out_of_the_range_of_first_ones_is_the_witness(self):
-        cold = Cold()
-        cold.look([*self.SLOW, pace(9, 4 * MIB, asks=2)])
+        cold = ColdCache()
+        cold.learn_from([*self.SLOW, pace(9, 4 * MIB, asks=2)])
         assert (cold.warms, cold.rate_bps) == (True, 4 * MIB)
         assert cold.is_cured_by(self.SLOW[0])
         assert not cold.is_cured_by(pace(asks=2))
@@ -177,19 +177,19 @@ class TestCold:
         ],
     )
     def test_anything_less_is_no_evidence(self, paces):
-        cold = Cold()
-        cold.look(paces)
+        cold = ColdCache()
+        cold.learn_from(paces)
         assert not cold.warms
 
     def test_first_replies_that_were_fast_speak_against_it(self):
-        cold = Cold()
+        cold = ColdCache()
         for _ in range(4):
             cold.note(reply(3 * MIB))
         cold.hear(4 * MIB, [*self.SLOW])
         assert not cold.warms
 
     def test_a_cure_that_does_not_help_is_dropped_for_good(self):
-        cold = Cold()
+        cold = ColdCache()
         cold.hear(4 * MIB, [*self.SLOW])
         for _ in range(8):
             assert cold.warms
@@ -204,7 +204,7 @@ class TestWear:
 
     @staticmethod
     def worn():
-        wear = Wear()
+        wear = ConnectionWear()
         for _ in range(8):
             wear.note(reply(4 * MIB), [])
         for n in range(16):
@@ -263,7 +263,7 @@ class TestWear:
         assert wear.retire_bytes == 0
 
     def test_while_old_connections_are_as_fast_as_new_ones_there_is_no_witness(self):
-        wear = Wear()
+        wear = ConnectionWear()
         for n in range(32):
             wear.note(reply(4 * MIB, carried=n % 2 * MIB), [])
         assert not wear.wants_witness(2.0)
@@ -279,8 +279,8 @@ def test_only_who_gains_by_it_is_asked_anew():
 
 def test_a_host_is_asked_as_it_is_known():
     regime = Regime(HostKnowledge(0.1, 1e6, 0.2, 9.0, 5.0, MIB, True, 4 * MIB, 4.0))
-    assert regime.choose_cure(0.0, is_first=True) == Cure(MIB, True, 4 * MIB)
-    assert regime.choose_cure(0.0, is_first=False) == Cure(MIB, False, 4 * MIB)
+    assert regime.choose_cure(0.0, is_first=True) == WayToAsk(MIB, True, 4 * MIB)
+    assert regime.choose_cure(0.0, is_first=False) == WayToAsk(MIB, False, 4 * MIB)
     assert Regime().choose_cure(0.0, is_first=True) == NO_CURE
 
 
@@ -338,6 +338,6 @@ def test_an_old_file_is_read_and_sizes_that_nobody_measured_are_not():
 def test_the_next_run_asks_as_the_last_one_has_found():
     known = HostKnowledge(0.1, 1e6, 0.2, 200.0, 0.0, warms=True)
     policy = Adaptive(StragglerConfig(), concurrency=4, knowledge=Knowledge(hosts={"h": known}), wall_s=DAY_S)
-    assert policy.note_start(0, MIB, 0.0, host="h", immune=False, mitigations=0) == Cure(warms=True)
+    assert policy.note_start(0, MIB, 0.0, host="h", immune=False, mitigations=0) == WayToAsk(warms=True)
     assert policy.note_start(1, MIB, 0.0, host="h", immune=False, mitigations=0, asks=2) == NO_CURE
     assert policy.note_start(2, MIB, 0.0, host="other", immune=False, mitigations=0) == NO_CURE

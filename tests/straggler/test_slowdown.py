@@ -12,7 +12,7 @@ def look(*looks):
     slowdown = Slowdown()
     news = {}
     for now_s, is_slow, cancelled in looks:
-        told = slowdown.look(now_s, REASON if is_slow else None, is_clear=is_slow and not cancelled)
+        told = slowdown.note_check(now_s, REASON if is_slow else None, is_clear=is_slow and not cancelled)
         if told is not None:
             news[now_s] = told
     return news

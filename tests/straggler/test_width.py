@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from cfetch.straggler.width import FIRST_HOLD_S, Change, Reading, Width
+from cfetch.straggler.width import FIRST_HOLD_S, HostReading, Width, WidthChange
 
 MIB = 1 << 20
 
@@ -31,8 +31,8 @@ class Server:
             self.now_s += 0.1
             self.received += 0.1 * self.rate(active)
             cpu_s = self.busy * self.now_s
-            reading = Reading(self.now_s, int(self.received), active, cpu_s, self.left_s, self.silent)
-            change = self.width.look(reading, calm=calm)
+            reading = HostReading(self.now_s, int(self.received), active, cpu_s, self.left_s, self.silent)
+            change = self.width.adjust(reading, calm=calm)
             self.seen.append(self.width.places)
             if change is not None:
                 self.changes.append(change)
@@ -259,7 +259,7 @@ def test_places_are_given_up_while_new_connections_hang():
     """One for each, but not below the number that is served; where hardly one is, nobody knows."""
     width = Width(16, 16)
     change = width.yield_place(10.0, 8)
-    assert change == Change(16, 15, "new connections hang while others are served")
+    assert change == WidthChange(16, 15, "new connections hang while others are served")
     for _ in range(20):
         width.yield_place(10.0, 8)
     assert width.places == 8

@@ -15,8 +15,8 @@ from cfetch.base.records import FileRecord
 from cfetch.plugins.lab.bench.content import Synthetic, pieces
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.tasks.hub.receipts import ReceiptReader, Report, ReportedEvent
-from cfetch.tasks.shares.task_destination import place_at
+from cfetch.tasks.hub.receipts import ReceiptReader, ReportedEvent, TaskReport
+from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec, Share
 from tests.manifest.frozen import freeze
 
@@ -39,7 +39,7 @@ class Told(NamedTuple):
     name: str
     records: list[FileRecord]
     events: list[ReportedEvent]
-    report: Report
+    report: TaskReport
 
     @property
     def is_over(self) -> bool:
@@ -84,7 +84,7 @@ def write_manifest(path, origin, files, *, digest=True):
 def spec_of(tmp_path, settings, hub=None):
     """What the driver tells each task of a run, whose directories it makes below ``tmp_path``."""
     (tmp_path / "receipts").mkdir()
-    place = place_at(tmp_path / "to", "i", 1)
+    place = directory_destination(tmp_path / "to", "i", 1)
     Path(place.fence).mkdir(parents=True)
     return RunSpec(
         settings=settings,

@@ -30,8 +30,8 @@ def start(table, instant, **how):
 
 
 def look(files, instant, now_s):
-    """``heartbeat.look``, in the same way."""
-    return heartbeat.look(files, instant, now_s)
+    """``heartbeat.find_beat``, in the same way."""
+    return heartbeat.find_beat(files, instant, now_s)
 
 
 class Still:

@@ -18,7 +18,7 @@ from cfetch.timeline.frozen_plans import remove_frozen
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import sign
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.states import Action, Entry, Kind, State
+from cfetch.timeline.states import Action, InstantFile, Kind, State
 from cfetch.timeline.table import open_table, this_node
 from cfetch.timeline.tidying import tidy_up
 
@@ -233,7 +233,7 @@ def test_the_store_dates_the_files(files, bucket, tmp_path):
     node = this_node()._replace(wall=lambda: time.time() + 7200)
     beats = Heartbeats()
     with open_table(tmp_path, [tmp_path], beats, node, bucket=bucket.url) as table:
-        entry = Entry(table.new_instant(), Action.DOWNLOAD, State.REQUESTED)
+        entry = InstantFile(table.new_instant(), Action.DOWNLOAD, State.REQUESTED)
         record = PlanRecord(
             kind=Kind.REMOVABLE, fingerprint="f", manifest="m", destinations=(), files=1, bytes=1
         )

@@ -19,7 +19,7 @@ from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import finish, schedule_rollback
-from cfetch.timeline.states import Event, Kind
+from cfetch.timeline.states import Kind, Transition
 from cfetch.timeline.tidying import tidy_up
 from tests.timeline.real import MINUTE_S, nobody, start
 
@@ -220,7 +220,7 @@ def test_IC_a_rollback_whose_executor_died_goes_on(processes, begun):  # noqa: N
     processes.kill(x)
     (rollback,) = (one for one in x.store.entries() if one.action.value == "rollback")
     if begun:
-        x.store.move(rollback, Event.CLAIM)
+        x.store.move(rollback, Transition.CLAIM)
     execution = start(processes.table("y"), instant, on_lost=nobody, salvage=keep_all)
     assert processes.names() == ["3.download.inflight", "rollback.completed"]
     assert x.store.entry(rollback.instant, rollback.action) is not None
@@ -234,7 +234,7 @@ def test_IC_a_rollback_that_has_moved_on_is_still_brought_to_its_end(processes):
     instant = processes.schedule(x)
     with x.lock.hold():
         rollback = schedule_rollback(x, instant, Kind.IMMUTABLE)
-    x.store.move(rollback[0], Event.CLAIM)
+    x.store.move(rollback[0], Transition.CLAIM)
     finish(x, rollback, below=2, salvage=None, gone_epoch=None)
     assert processes.names() == ["download.requested", "rollback.completed"]
 

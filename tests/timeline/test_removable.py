@@ -21,7 +21,7 @@ from cfetch.timeline.attempts import ELSEWHERE
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import condemn, execute, schedule_rollback
-from cfetch.timeline.states import Event, Kind
+from cfetch.timeline.states import Kind, Transition
 from tests.timeline.real import MINUTE_S, nobody, start
 
 DELAY_S = 60 * MINUTE_S
@@ -112,7 +112,7 @@ def test_a_claimed_plan_whose_owner_died_before_it_worked_may_be_started(process
     """Requested, with an expired heartbeat: nothing was written, so this is still its first attempt."""
     instant = plan(processes)
     x = processes.table("x")
-    x.store.move(x.store.entry(instant), Event.CLAIM)
+    x.store.move(x.store.entry(instant), Transition.CLAIM)
     assert start(processes.table("y"), instant, on_lost=nobody).epoch == 2
 
 

@@ -15,7 +15,7 @@ import pytest
 from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.timeline.archive import read_archive
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.states import Event, Kind, State
+from cfetch.timeline.states import Kind, State, Transition
 from cfetch.timeline.table import Table, find
 from cfetch.timeline.tidying import ORPHAN_AGE_S
 from tests.timeline.world import DELAY_S, FILES, Violation, World, clean_up, execute, whole
@@ -316,7 +316,7 @@ def commits_after_looking(execution, **_):
         entry = find(store.entries(), execution.instant)
         if entry is not None and entry.state is State.INFLIGHT:
             with contextlib.suppress(FileNotFoundError):
-                store.move(entry, Event.COMMIT, Kind.IMMUTABLE)
+                store.move(entry, Transition.COMMIT, Kind.IMMUTABLE)
 
 
 BAD = {

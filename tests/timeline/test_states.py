@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from cfetch.timeline.rules import Cleaning, Start, View, may_start, to_clean
+from cfetch.timeline.rules import Cleaning, InstantView, Start, may_start, to_clean
 from cfetch.timeline.states import (
     Action,
-    Entry,
-    Event,
+    InstantFile,
     Kind,
     State,
+    Transition,
     after,
     instant_wall_s,
     new_instant,
@@ -23,16 +23,16 @@ R, I, C, X = State.REQUESTED, State.INFLIGHT, State.COMPLETED, State.REMOVED  # 
 
 ALLOWED = {
     (Action.DOWNLOAD, Kind.IMMUTABLE): {
-        (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5),
-        (R, Event.ABANDON): (X, 5), (I, Event.CLAIM): (R, 6), (I, Event.COMMIT): (C, 0),
+        (R, Transition.CLAIM): (R, 6), (R, Transition.WORK): (I, 5),
+        (R, Transition.ABANDON): (X, 5), (I, Transition.CLAIM): (R, 6), (I, Transition.COMMIT): (C, 0),
     },
     (Action.DOWNLOAD, Kind.REMOVABLE): {
-        (R, Event.CLAIM): (R, 6), (R, Event.WORK): (I, 5), (I, Event.COMMIT): (C, 0),
-        (R, Event.CONDEMN): (I, 6), (I, Event.CONDEMN): (I, 6), (I, Event.REMOVE): (X, 5),
+        (R, Transition.CLAIM): (R, 6), (R, Transition.WORK): (I, 5), (I, Transition.COMMIT): (C, 0),
+        (R, Transition.CONDEMN): (I, 6), (I, Transition.CONDEMN): (I, 6), (I, Transition.REMOVE): (X, 5),
     },
     (Action.ROLLBACK, Kind.IMMUTABLE): {
-        (R, Event.CLAIM): (I, 6), (I, Event.CLAIM): (I, 6),
-        (I, Event.COMMIT): (C, 0), (R, Event.REMOVE): (X, 5),
+        (R, Transition.CLAIM): (I, 6), (I, Transition.CLAIM): (I, 6),
+        (I, Transition.COMMIT): (C, 0), (R, Transition.REMOVE): (X, 5),
     },
 }  # fmt: skip
 
@@ -40,10 +40,10 @@ ALLOWED = {
 @pytest.mark.parametrize(("action", "kind"), ALLOWED)
 def test_the_table_is_complete(action, kind):
     """K3: every pair of state and event leads where the table says, and all others are refused."""
-    for state, event in itertools.product(State, Event):
-        entry = Entry(INSTANT, action, state, 5)
+    for state, event in itertools.product(State, Transition):
+        entry = InstantFile(INSTANT, action, state, 5)
         if (state, event) in ALLOWED[action, kind]:
-            expected = Entry(INSTANT, action, *ALLOWED[action, kind][state, event])
+            expected = InstantFile(INSTANT, action, *ALLOWED[action, kind][state, event])
             assert after(entry, event, kind) == expected
         else:
             with pytest.raises(ValueError, match="cannot happen"):
@@ -55,22 +55,22 @@ def test_nothing_leaves_completed_and_no_immutable_plan_is_removed_but_by_a_pers
     for (action, kind), steps in ALLOWED.items():
         assert all(state is not C for state, _ in steps)
         if (action, kind) == (Action.DOWNLOAD, Kind.IMMUTABLE):
-            assert {event for (_, event), (to, _) in steps.items() if to is X} == {Event.ABANDON}
+            assert {event for (_, event), (to, _) in steps.items() if to is X} == {Transition.ABANDON}
 
 
 def test_an_epoch_never_comes_again():
     """Along every path the epoch only grows, until the end: names of earlier epochs stay dead."""
     for (action, kind), steps in ALLOWED.items():
         for state, event in steps:
-            done = after(Entry(INSTANT, action, state, 5), event, kind)
+            done = after(InstantFile(INSTANT, action, state, 5), event, kind)
             assert done.state is C or done.epoch >= 5
-            assert event not in {Event.CLAIM, Event.CONDEMN} or done.epoch == 6
+            assert event not in {Transition.CLAIM, Transition.CONDEMN} or done.epoch == 6
 
 
 @pytest.mark.parametrize(
     "entry",
     [
-        Entry(INSTANT, action, state, epoch)
+        InstantFile(INSTANT, action, state, epoch)
         for action in Action
         for state in (R, I, C)
         for epoch in (0, 1, 10**17)
@@ -106,7 +106,7 @@ def test_instants_sort_by_time():
 def a_view(**how):
     fixed: dict[str, Any] = {"action": Action.DOWNLOAD, "kind": Kind.REMOVABLE, "state": R, "is_live": False,
              "is_condemned": False, "age_s": 100.0}  # fmt: skip
-    return View(**fixed | how)
+    return InstantView(**fixed | how)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from cfetch.timeline.execution import Completed, Execution, schedule, start
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.states import Action, Event, Kind, State, after, parse
+from cfetch.timeline.states import Action, Kind, State, Transition, after, parse
 from cfetch.timeline.table import Node, Table
 from tests.timeline.disk import Disk, DiskFiles, Inode
 
@@ -326,7 +326,7 @@ class World:
         if old and new:
             kind = self.kinds.get(old[0].instant, Kind.IMMUTABLE)
             nexts = set()
-            for event in Event:
+            for event in Transition:
                 try:
                     nexts.add(after(old[0], event, kind))
                 except ValueError:

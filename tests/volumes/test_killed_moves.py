@@ -10,7 +10,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover
-from cfetch.storage.occupancy import share
+from cfetch.storage.occupancy import register_run
 from cfetch.storage.volume_values import BatchRecord
 from tests.volumes.scene import Scene, named, under
 from tests.volumes.test_moves import filled, homes, is_well, to, volume
@@ -122,7 +122,7 @@ async def test_a_download_ends_a_killed_move(tmp_path, step, calls, volumes):
         assert list(scene.to[1].glob(".cfetch/moves/*/*"))
         asked = len(origin.requests)
         with closing(Directory(scene.to[0])) as other:
-            share(other)
+            register_run(other)
             assert (await scene.run()).code == 0
         assert list(scene.to[1].glob(".cfetch/moves/*/*"))
         assert (await scene.run()).code == 0

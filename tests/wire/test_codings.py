@@ -11,7 +11,7 @@ from cfetch.base.config.wire import ReplyOptions
 from cfetch.base.errors import Refused, SourceError, Transient
 from cfetch.wire.decoding import STEP_BYTES, Decoder
 from cfetch.wire.judge import judge
-from cfetch.wire.verdict import Action, Asked
+from cfetch.wire.verdict import Asked, ReplyAction
 
 LEN = ("Content-Length", "1000")
 GZIP = ("Content-Encoding", "gzip")
@@ -42,14 +42,16 @@ def test_a_coding_that_nothing_explains_is_the_users_choice(why, asked, headers,
     """Size, hash, store, name and type explain a label; else --encoded decides."""
     known = Asked(**asked, options=ReplyOptions(encoded=mode))
     verdict = judge(200, CIMultiDict([LEN, ("ETag", '"a"'), *headers]), known)
-    accepted = verdict.action is Action.ACCEPT
+    accepted = verdict.action is ReplyAction.ACCEPT
     found = verdict.coding or ("noted" if verdict.note else "plain" if accepted else "refused")
     assert found == outcome, why
     assert (verdict.validator is not None) is (outcome == "plain")
     assert accepted or "--encoded" in verdict.reason or outcome != "refused" or mode == "decode"
 
 
-@pytest.mark.parametrize(("path", "action"), [("a.gz", Action.ACCEPT), ("a.csv", Action.REFUSE_RANGE)])
+@pytest.mark.parametrize(
+    ("path", "action"), [("a.gz", ReplyAction.ACCEPT), ("a.csv", ReplyAction.REFUSE_RANGE)]
+)
 def test_encoded_bytes_are_joined_to_others_only_if_the_file_itself_is_so(path, action):
     """A server may give the plain file one time and an encoded one the next, under one ETag."""
     asked = Asked(from_byte=400, validator='"a"', path=path)

@@ -9,7 +9,7 @@ import pytest
 
 from cfetch.base.clock import RunClock, VirtualClock, run_virtual
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.testing.transport import BROKEN, REFUSED, SIZE_BYTES, WHOLE, TransportContract
@@ -94,7 +94,7 @@ class SimWorld:
     def play(self, scene):
         async def main():
             faults = {self.files.index(file): script for file, script in FAULTS.items()}
-            network = Network(latency_s=0.1, rate_bps=1e6)
+            network = NetworkModel(latency_s=0.1, rate_bps=1e6)
             clock = RunClock(VirtualClock())
             transport = SimTransport(network, 1, [SIZE_BYTES] * len(self.files), faults, clock=clock)
             try:

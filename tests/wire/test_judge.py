@@ -12,15 +12,15 @@ from cfetch.base.config.wire import ReplyOptions
 from cfetch.storage.etags import keep_etag
 from cfetch.wire.judge import judge
 from cfetch.wire.partial_replies import MAX_SKIPPED_BYTES
-from cfetch.wire.verdict import Action, Asked
+from cfetch.wire.verdict import Asked, ReplyAction
 
 A, R, RR, RETRY, THROTTLE, REFRESH = (
-    Action.ACCEPT,
-    Action.REFUSE,
-    Action.REFUSE_RANGE,
-    Action.RETRY,
-    Action.THROTTLE,
-    Action.REFRESH,
+    ReplyAction.ACCEPT,
+    ReplyAction.REFUSE,
+    ReplyAction.REFUSE_RANGE,
+    ReplyAction.RETRY,
+    ReplyAction.THROTTLE,
+    ReplyAction.REFRESH,
 )
 WHOLE = Asked(size_bytes=1000)
 UNKNOWN = Asked()
@@ -49,11 +49,11 @@ CHUNKED = ("Transfer-Encoding", "chunked")
 
 @pytest.mark.parametrize(("number", "asked", "status", "headers", "action"), [
     ("plain", WHOLE, 200, [LEN, TAG], A),
-    ("the ETag of what is in place", UNLESS, 200, [LEN, TAG], Action.UNCHANGED),
-    ("the long ETag of what is in place", UNLESS_HASH, 200, [LEN, ("ETag", LONG)], Action.UNCHANGED),
-    ("the ETag and the length of what is in place", SIZED, 200, [LEN, TAG], Action.UNCHANGED),
+    ("the ETag of what is in place", UNLESS, 200, [LEN, TAG], ReplyAction.UNCHANGED),
+    ("the long ETag of what is in place", UNLESS_HASH, 200, [LEN, ("ETag", LONG)], ReplyAction.UNCHANGED),
+    ("the ETag and the length of what is in place", SIZED, 200, [LEN, TAG], ReplyAction.UNCHANGED),
     ("the ETag of what is in place, whose length is another", SIZED, 200, [TAIL, TAG], A),
-    ("the ETag of what is in place, without a length", SIZED, 200, [CHUNKED, TAG], Action.UNCHANGED),
+    ("the ETag of what is in place, without a length", SIZED, 200, [CHUNKED, TAG], ReplyAction.UNCHANGED),
     ("another ETag than that of what is in place", UNLESS, 200, [LEN, ("ETag", '"b"')], A),
     ("a weak ETag like that of what is in place", UNLESS, 200, [LEN, ("ETag", 'W/"a"')], A),
     ("2 length is not the manifest's", WHOLE, 200, [("Content-Length", "999")], R),
@@ -157,10 +157,10 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     *[(f"49 {code}, and no bytes", Asked(size_bytes=0), code, [LEN], A) for code in (204, 304)],
     *[(f"49 {code}, and a hash", PROVED, code, [LEN], R) for code in (199, 204, 304, 400, 404)],
     ("unheard of", WHOLE, 999, [], R),
-    ("unless, 304", UNLESS, 304, [("ETag", '"other"')], Action.UNCHANGED),
-    ("unless, 304 of the long ETag", UNLESS_HASH, 304, [("ETag", LONG)], Action.UNCHANGED),
-    ("unless, 304 of the long ETag, weak", UNLESS_HASH, 304, [("ETag", f"W/{LONG}")], Action.UNCHANGED),
-    ("unless, 304 without an ETag", UNLESS_HASH, 304, [], Action.UNCHANGED),
+    ("unless, 304", UNLESS, 304, [("ETag", '"other"')], ReplyAction.UNCHANGED),
+    ("unless, 304 of the long ETag", UNLESS_HASH, 304, [("ETag", LONG)], ReplyAction.UNCHANGED),
+    ("unless, 304 of the long ETag, weak", UNLESS_HASH, 304, [("ETag", f"W/{LONG}")], ReplyAction.UNCHANGED),
+    ("unless, 304 without an ETag", UNLESS_HASH, 304, [], ReplyAction.UNCHANGED),
     ("unless, 304 of another ETag", UNLESS_HASH, 304, [TAG], RR),
     ("unless, 200", UNLESS_HASH, 200, [LEN, TAG], A),
 ])  # fmt: skip

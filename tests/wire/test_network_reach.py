@@ -14,7 +14,7 @@ from cfetch.base.errors import Refused, SourceError, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.urls import UrlError, resolve_url
-from cfetch.wire.connections import APART_S, AT_ONCE, UNKNOWN_NAME_S, Pool
+from cfetch.wire.connections import APART_S, AT_ONCE, UNKNOWN_NAME_S, ConnectionPool
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import Network
@@ -326,7 +326,7 @@ def test_first_connections_to_a_server_begin_one_after_the_other():
 
     async def begin() -> tuple[list[float], float]:
         loop, begun_s = asyncio.get_running_loop(), []
-        pool = Pool(Network(), Mock(), connect_timeout_s=1.0, idle_s=1.0)
+        pool = ConnectionPool(Network(), Mock(), connect_timeout_s=1.0, idle_s=1.0)
 
         async def connect(*_):
             begun_s.append(loop.time())

@@ -17,8 +17,8 @@ from cfetch.wire.rate import (
     BURST_S,
     MAX_SLICE_BYTES,
     MIN_SLICE_BYTES,
-    Bucket,
     Limiter,
+    TokenBucket,
     make_limiter,
     slice_bytes,
 )
@@ -35,7 +35,7 @@ KIB = 1 << 10
 )
 def test_no_more_than_rate_and_burst_in_any_time(rate_bps, takes):
     """Whoever keeps to the waits has read at most what the rate allows from any moment on, plus the burst."""
-    bucket, now_s, reads = Bucket(rate_bps), 0.0, []
+    bucket, now_s, reads = TokenBucket(rate_bps), 0.0, []
     for size_bytes, gap_s in takes:
         now_s += gap_s
         reads.append((now_s + bucket.wait_s(bucket.take(size_bytes, now_s), now_s), size_bytes))
@@ -47,7 +47,7 @@ def test_no_more_than_rate_and_burst_in_any_time(rate_bps, takes):
 
 def test_unused_time_is_not_saved_up():
     """After an hour of silence there is the burst and no more."""
-    bucket = Bucket(1000.0)
+    bucket = TokenBucket(1000.0)
     assert bucket.wait_s(bucket.take(100, 0.0), 0.0) == 0.0
     assert bucket.wait_s(bucket.take(100, 3600.0), 3600.0) == 0.0
     assert bucket.wait_s(bucket.take(100, 3600.0), 3600.0) == pytest.approx(0.1)
@@ -64,7 +64,7 @@ def test_room_is_a_use_below_half_for_some_time():
             bucket.note_read(round(share * 100), tenth / 10)
         return rooms
 
-    bucket = Bucket(1000.0)
+    bucket = TokenBucket(1000.0)
     early = read(bucket, 0.25, 0, 4)
     assert early == sorted(early)
     assert early.index(True) in range(15, 25)
@@ -78,7 +78,7 @@ def test_room_is_a_use_below_half_for_some_time():
 
 def test_what_is_given_back_can_be_had_by_others():
     """A turn for which there was nothing to read costs nothing."""
-    bucket = Bucket(1000.0)
+    bucket = TokenBucket(1000.0)
     assert bucket.wait_s(bucket.take(1100, 0.0), 0.0) == pytest.approx(1.0)
     bucket.give_back(1000)
     assert bucket.wait_s(bucket.take(100, 0.0), 0.0) == pytest.approx(0.1)
@@ -86,7 +86,7 @@ def test_what_is_given_back_can_be_had_by_others():
 
 def test_a_caller_that_waits_learns_the_new_rate():
     """Its bytes are as far from the head of the queue as before, and the queue moves faster."""
-    bucket = Bucket(100.0)
+    bucket = TokenBucket(100.0)
     first, second = bucket.take(110, 0.0), bucket.take(100, 0.0)
     assert (bucket.wait_s(first, 0.0), bucket.wait_s(second, 0.0)) == pytest.approx((1.0, 2.0))
     bucket.change_rate(1000.0, 0.5)

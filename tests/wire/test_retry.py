@@ -9,9 +9,9 @@ from cfetch.wire.retry import (
     CAP_S,
     Limits,
     Matter,
+    NextStep,
     Refusals,
     Spent,
-    Step,
     backoff_s,
     next_step,
 )
@@ -37,21 +37,21 @@ def step(error, *, errors=1, refreshes=0, elapsed_s=0.0, corrupt=0, can_refresh=
 
 
 @pytest.mark.parametrize(("error", "spent", "expected"), [
-    (Straggling("x"), {"errors": 99, "elapsed_s": 1e6}, Step(0.0)),
-    (Transient("x"), {"errors": 1}, Step(0.25)),
-    (Transient("x"), {"errors": 2}, Step(0.5)),
-    (Transient("x"), {"errors": 3}, Step(None, reason="gave up after 3 tries")),
-    (Transient("x"), {"elapsed_s": 99.75}, Step(0.25)),
-    (Refused("x"), {}, Step(None)),
-    (Throttled("x", retry_after_s=7.0), {}, Step(7.0)),
-    (Throttled("x", retry_after_s=0.01), {}, Step(0.25)),
-    (Throttled("x"), {}, Step(0.25)),
-    (Expired("x"), {"errors": 99, "elapsed_s": 1e6}, Step(0.0, refresh=True)),
-    (Corrupt("x"), {"errors": 2, "corrupt": 1}, Step(0.5)),
+    (Straggling("x"), {"errors": 99, "elapsed_s": 1e6}, NextStep(0.0)),
+    (Transient("x"), {"errors": 1}, NextStep(0.25)),
+    (Transient("x"), {"errors": 2}, NextStep(0.5)),
+    (Transient("x"), {"errors": 3}, NextStep(None, reason="gave up after 3 tries")),
+    (Transient("x"), {"elapsed_s": 99.75}, NextStep(0.25)),
+    (Refused("x"), {}, NextStep(None)),
+    (Throttled("x", retry_after_s=7.0), {}, NextStep(7.0)),
+    (Throttled("x", retry_after_s=0.01), {}, NextStep(0.25)),
+    (Throttled("x"), {}, NextStep(0.25)),
+    (Expired("x"), {"errors": 99, "elapsed_s": 1e6}, NextStep(0.0, refresh=True)),
+    (Corrupt("x"), {"errors": 2, "corrupt": 1}, NextStep(0.5)),
     (
         Corrupt("x"),
         {"errors": 2, "corrupt": 2},
-        Step(None, reason="the file was fetched again and is still wrong"),
+        NextStep(None, reason="the file was fetched again and is still wrong"),
     ),
 ])  # fmt: skip
 def test_what_follows_a_failed_try(error, spent, expected):
@@ -77,7 +77,7 @@ def test_wrong_joined_bytes_are_no_try_of_the_whole_file():
             Corrupt("x"), Spent(3, 0, 1.0, corrupt), LIMITS, jitter=0.5, can_refresh=False, joined=True
         )
 
-    assert after(1) == Step(0.0)
+    assert after(1) == NextStep(0.0)
     assert after(2).delay_s is None
 
 
@@ -92,9 +92,9 @@ def test_46_when_a_link_is_over_for_good(refreshes, can_refresh, words):
 @pytest.mark.parametrize(
     ("how", "expected"),
     [
-        ({"others": True, "untried": True}, Step(0.0)),
-        ({"others": True}, Step(0.25)),
-        ({"others": True, "untried": True, "errors": 3}, Step(None, reason="gave up after 3 tries")),
+        ({"others": True, "untried": True}, NextStep(0.0)),
+        ({"others": True}, NextStep(0.25)),
+        ({"others": True, "untried": True, "errors": 3}, NextStep(None, reason="gave up after 3 tries")),
     ],
 )
 def test_23_a_source_that_has_not_failed_is_asked_at_once(how, expected):

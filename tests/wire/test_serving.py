@@ -18,10 +18,10 @@ from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.source import Page
 from cfetch.testing.feed import listed
 from cfetch.wire import serving
-from cfetch.wire.serving import Access, FaultLines, Limits, count_connections, serve_app
+from cfetch.wire.serving import FaultLines, ServerAccess, ServerLimits, count_connections, serve_app
 from tests.plugins.follow.server.test_process import Server, write
 
-ANYONE = Access()
+ANYONE = ServerAccess()
 PROMPT_S = 60.0  # a test that waits for so long waits for ever
 WHOLE = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LAST = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -116,7 +116,7 @@ async def serve(monkeypatch, *, access=ANYONE, host="127.0.0.1", **limits):
     app.router.add_get("/", answer)
     app.router.add_get("/large", answer_large)
     running = await serve_app(
-        app, host, 0, access, Limits(4, **{"header_s": 600.0, **limits}), FaultLines(print)
+        app, host, 0, access, ServerLimits(4, **{"header_s": 600.0, **limits}), FaultLines(print)
     )
     try:
         yield running.url.replace("0.0.0.0", "127.0.0.1"), come, go
@@ -225,7 +225,7 @@ async def test_the_end_does_not_wait_for_who_does_not_read(monkeypatch):
 
     app = web.Application()
     app.router.add_get("/", stream)
-    running = await serve_app(app, "127.0.0.1", 0, ANYONE, Limits(4), FaultLines(print))
+    running = await serve_app(app, "127.0.0.1", 0, ANYONE, ServerLimits(4), FaultLines(print))
     _, writer = await connect(running.url, WHOLE % b"/")
     while not running._unread:
         await asyncio.sleep(0)
@@ -246,7 +246,7 @@ async def test_the_kernel_ends_connections_that_take_nothing(monkeypatch):
 
     app = web.Application()
     app.router.add_get("/", answer)
-    running = await serve_app(app, "127.0.0.1", 0, Access(), Limits(4), FaultLines(print))
+    running = await serve_app(app, "127.0.0.1", 0, ServerAccess(), ServerLimits(4), FaultLines(print))
     reader, writer = await connect(running.url, LAST % b"/")
     await reader.read()
     writer.close()
@@ -283,7 +283,7 @@ async def test_taken_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match="cannot listen"):
-            await serve_app(web.Application(), "127.0.0.1", port, ANYONE, Limits(4), FaultLines(print))
+            await serve_app(web.Application(), "127.0.0.1", port, ANYONE, ServerLimits(4), FaultLines(print))
 
 
 async def status_of(url, path, *headers):
@@ -309,7 +309,11 @@ FOREIGN = [
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 async def test_a_web_site_reads_nothing_by_a_name_of_its_own(monkeypatch, host):
     """Without a token, Host must be a name of this server or an address, on loopback one of loopback."""
-    async with serve(monkeypatch, access=Access(names=frozenset({"mine.example"})), host=host) as (url, _, _):
+    async with serve(monkeypatch, access=ServerAccess(names=frozenset({"mine.example"})), host=host) as (
+        url,
+        _,
+        _,
+    ):
         assert {await status_of(url, "/", line) for line in OWN} == {200}
         assert {await status_of(url, "/", line) for line in FOREIGN} == {403}
         assert await status_of(url, "/", OWN[0], FOREIGN[0]) in {400, 403}
@@ -324,7 +328,7 @@ async def test_a_web_site_reads_nothing_by_a_name_of_its_own(monkeypatch, host):
 
 async def test_a_token_opens_by_any_name_and_nothing_else_does(monkeypatch):
     """Also bytes that are no text are only a wrong token."""
-    async with serve(monkeypatch, access=Access(SecretText("s3cret"))) as (url, _, _):
+    async with serve(monkeypatch, access=ServerAccess(SecretText("s3cret"))) as (url, _, _):
         assert await status_of(url, "/", FOREIGN[0], "Authorization: Bearer s3cret") == 200
         for wrong in ("Bearer \xff", "Bearer s3cre", "Bearer ", "Basic s3cret"):
             assert await status_of(url, "/", OWN[0], f"Authorization: {wrong}") == 401

@@ -6,7 +6,7 @@ from cfetch.base.errors import Refused
 from cfetch.base.secret import SecretUrl
 from cfetch.wire.judge import judge
 from cfetch.wire.source import FileTransport
-from cfetch.wire.verdict import Action, Asked
+from cfetch.wire.verdict import Asked, ReplyAction
 
 BODY = bytes(range(200))
 
@@ -83,7 +83,7 @@ async def test_a_file_without_a_stated_size():
     """It is sent whole, and the judge trusts its end, which the source has to tell from a cut."""
     reply, body, _ = await ask(Source(size_bytes=None, version=None, modified_s=None), {"Range": "bytes=9-"})
     verdict = judge(reply.status, reply.headers, Asked())
-    assert (reply.status, body, verdict.action, verdict.framed) == (200, BODY, Action.ACCEPT, True)
+    assert (reply.status, body, verdict.action, verdict.framed) == (200, BODY, ReplyAction.ACCEPT, True)
 
 
 async def test_a_question_for_the_size_sends_nothing():

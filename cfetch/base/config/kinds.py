@@ -19,7 +19,7 @@ _OBJECT_STORE = rf"({'|'.join(OBJECT_STORES)})://[^/@?#\s]+(/[^?#]*)?"  # no par
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Kind:
+class OptionKind:
     """One option's values. ``help`` is for ``--help``, ``why`` is the reason for default and range.
 
     A ``secret`` value may hold a password or a token: it is shown nowhere.
@@ -145,21 +145,21 @@ def _read_bool(raw: str) -> bool:
         raise ValueError("must be true or false") from None
 
 
-def count(low: int, high: int, help_: str, why: str = "") -> Kind:
+def count(low: int, high: int, help_: str, why: str = "") -> OptionKind:
     """A whole number."""
-    return Kind(metavar="N", read=_read_int, show=str, low=low, high=high, help=help_, why=why)
+    return OptionKind(metavar="N", read=_read_int, show=str, low=low, high=high, help=help_, why=why)
 
 
-def count_or_auto(low: int, high: int, help_: str, why: str = "") -> Kind:
+def count_or_auto(low: int, high: int, help_: str, why: str = "") -> OptionKind:
     """A whole number, or ``auto``, which is None: the run chooses."""
 
     def read(raw: str) -> int | None:
         return None if raw.strip() == "auto" else _read_int(raw)
 
-    return Kind(metavar="N|auto", read=read, show=str, low=low, high=high, help=help_, why=why)
+    return OptionKind(metavar="N|auto", read=read, show=str, low=low, high=high, help=help_, why=why)
 
 
-def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
+def count_or_share(low: int, high: int, help_: str, why: str = "") -> OptionKind:
     """A whole number (int), or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
@@ -176,10 +176,10 @@ def count_or_share(low: int, high: int, help_: str, why: str = "") -> Kind:
         return share
 
     show = _show_share(str)
-    return Kind(metavar="N|P%", read=read, show=show, low=low, high=high, help=help_, why=why)
+    return OptionKind(metavar="N|P%", read=read, show=show, low=low, high=high, help=help_, why=why)
 
 
-def size_or_share(high: int, help_: str, why: str = "") -> Kind:
+def size_or_share(high: int, help_: str, why: str = "") -> OptionKind:
     """Bytes (int), written like 10G, or a share (float), which is written in per cent."""
 
     def read(raw: str) -> float:
@@ -191,7 +191,7 @@ def size_or_share(high: int, help_: str, why: str = "") -> Kind:
         return share
 
     show = _show_share(size_text)
-    return Kind(metavar="SIZE|P%", read=read, show=show, low=0, high=high, help=help_, why=why)
+    return OptionKind(metavar="SIZE|P%", read=read, show=show, low=0, high=high, help=help_, why=why)
 
 
 def _read_share(raw: str) -> float | None:
@@ -203,9 +203,9 @@ def _show_share(show: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: f"{_show_float(value * 100)}%" if isinstance(value, float) else show(value)
 
 
-def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> Kind:
+def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: bool = False) -> OptionKind:
     """A number without a unit."""
-    return Kind(
+    return OptionKind(
         metavar="X",
         read=_read_float,
         show=_show_float,
@@ -217,9 +217,9 @@ def ratio(low: float, high: float | None, help_: str, why: str = "", *, above: b
     )
 
 
-def duration(low: float, high: float, help_: str, why: str = "", *, above: bool = False) -> Kind:
+def duration(low: float, high: float, help_: str, why: str = "", *, above: bool = False) -> OptionKind:
     """Seconds, written like 30s or 5m."""
-    return Kind(
+    return OptionKind(
         metavar="DURATION",
         read=parse_duration,
         show=duration_text,
@@ -231,7 +231,7 @@ def duration(low: float, high: float, help_: str, why: str = "", *, above: bool 
     )
 
 
-def byte_rate(low: int, high: int, help_: str, why: str = "", *, has_timetable: bool = False) -> Kind:
+def byte_rate(low: int, high: int, help_: str, why: str = "", *, has_timetable: bool = False) -> OptionKind:
     """Bytes per second, written like 500K or 10M; also by the time of day, which stays a text."""
 
     def read(raw: str) -> int | str:
@@ -242,7 +242,7 @@ def byte_rate(low: int, high: int, help_: str, why: str = "", *, has_timetable: 
 
         parse_timetable(raw, low, high)
 
-    return Kind(
+    return OptionKind(
         metavar="RATE",
         read=read,
         show=lambda value: value if isinstance(value, str) else size_text(value),
@@ -254,12 +254,14 @@ def byte_rate(low: int, high: int, help_: str, why: str = "", *, has_timetable: 
     )
 
 
-def byte_size(low: int, high: int, help_: str, why: str = "") -> Kind:
+def byte_size(low: int, high: int, help_: str, why: str = "") -> OptionKind:
     """Bytes, written like 500K, 10M or 2G."""
-    return Kind(metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why)
+    return OptionKind(
+        metavar="SIZE", read=parse_size, show=size_text, low=low, high=high, help=help_, why=why
+    )
 
 
-def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
+def request_rate(low: float, high: float, help_: str, why: str = "") -> OptionKind:
     """Requests a second, written like 5/s, 30/m or 100/h."""
 
     def read(raw: str) -> float:
@@ -271,15 +273,17 @@ def request_rate(low: float, high: float, help_: str, why: str = "") -> Kind:
     def show(per_s: float) -> str:
         return f"{_show_float(per_s)}/s"
 
-    return Kind(metavar="N/s", read=read, show=show, low=low, high=high, help=help_, why=why)
+    return OptionKind(metavar="N/s", read=read, show=show, low=low, high=high, help=help_, why=why)
 
 
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
-def flag(help_: str, why: str = "") -> Kind:
+def flag(help_: str, why: str = "") -> OptionKind:
     """True or false."""
-    return Kind(metavar="", read=_read_bool, show=lambda v: str(v).lower(), help=help_, why=why, is_flag=True)
+    return OptionKind(
+        metavar="", read=_read_bool, show=lambda v: str(v).lower(), help=help_, why=why, is_flag=True
+    )
 
 
 def choice(
@@ -288,13 +292,13 @@ def choice(
     why: str = "",
     *,
     find_more: Callable[[], tuple[str, ...]] | None = None,
-) -> Kind:
+) -> OptionKind:
     """One of a few words. If they are too long for the flag's metavar, ``help_`` names them.
 
     ``find_more``: further words that are allowed; asked only for a word that is not one of the few.
     """
     joined = "|".join(choices)
-    return Kind(
+    return OptionKind(
         metavar=joined if len(joined) <= CHOICES_WIDTH else "HOW",
         read=str.strip,
         show=str,
@@ -312,14 +316,16 @@ def _refuse_broken_text(words: str) -> None:
         raise ValueError("must be UTF-8; rename it") from None
 
 
-def text(metavar: str, help_: str, why: str = "") -> Kind:
+def text(metavar: str, help_: str, why: str = "") -> OptionKind:
     """Any text, such as a path."""
-    return Kind(metavar=metavar, read=str, show=str, help=help_, why=why)
+    return OptionKind(metavar=metavar, read=str, show=str, help=help_, why=why)
 
 
-def columns(help_: str, why: str = "") -> Kind:
+def columns(help_: str, why: str = "") -> OptionKind:
     """A column's name, or several; in one text, such as an environment variable, it is one name."""
-    return Kind(metavar="NAME", read=str, show=str, item=_check_column, takes_text=True, help=help_, why=why)
+    return OptionKind(
+        metavar="NAME", read=str, show=str, item=_check_column, takes_text=True, help=help_, why=why
+    )
 
 
 def _check_column(name: str) -> None:
@@ -327,12 +333,12 @@ def _check_column(name: str) -> None:
         raise ValueError("must be the name of a column")
 
 
-def destinations(help_: str, why: str = "") -> Kind:
+def destinations(help_: str, why: str = "") -> OptionKind:
     """Directories and object stores. In one text, such as an environment variable, commas separate them."""
-    return Kind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
+    return OptionKind(metavar="DIR", read=_split, show=",".join, item=_check_destination, help=help_, why=why)
 
 
-def patterns(help_: str) -> Kind:
+def patterns(help_: str) -> OptionKind:
     """Patterns of paths; in one text each is on its own line, as headers are."""
     return replace(headers(help_), metavar="GLOB", item=_check_pattern, secret=False)
 
@@ -342,9 +348,9 @@ def _check_pattern(text: str) -> None:
         raise ValueError("must be a pattern of paths below the destination, like 2026/* or *.parquet")
 
 
-def headers(help_: str, why: str = "") -> Kind:
+def headers(help_: str, why: str = "") -> OptionKind:
     """Headers of a request. In one text, such as an environment variable, each is on its own line."""
-    return Kind(
+    return OptionKind(
         metavar="'NAME: VALUE'",
         read=lambda raw: tuple(raw.splitlines()),
         show="\n".join,
@@ -360,7 +366,7 @@ def _check_header(text: str) -> None:
         raise ValueError("must be a name, a colon and a value, as in 'X-Team: lake'")
 
 
-def header_value(metavar: str, help_: str, why: str = "") -> Kind:
+def header_value(metavar: str, help_: str, why: str = "") -> OptionKind:
     """The value of one header that holds no secret."""
 
     def read(raw: str) -> str:
@@ -368,12 +374,12 @@ def header_value(metavar: str, help_: str, why: str = "") -> Kind:
             raise ValueError("must be printable ASCII characters")
         return raw.strip()
 
-    return Kind(metavar=metavar, read=read, show=str, help=help_, why=why)
+    return OptionKind(metavar=metavar, read=read, show=str, help=help_, why=why)
 
 
-def hosts(help_: str, why: str = "") -> Kind:
+def hosts(help_: str, why: str = "") -> OptionKind:
     """Hosts, each with its port if a URL has one; ``*`` is all. In one text, commas separate them."""
-    return Kind(metavar="HOST", read=_split, show=",".join, item=_check_host, help=help_, why=why)
+    return OptionKind(metavar="HOST", read=_split, show=",".join, item=_check_host, help=help_, why=why)
 
 
 def _check_host(text: str) -> None:
@@ -381,9 +387,9 @@ def _check_host(text: str) -> None:
         raise ValueError("must be a host as its URLs have it, in lower case, like example.org or h.test:8080")
 
 
-def addresses(help_: str, why: str = "") -> Kind:
+def addresses(help_: str, why: str = "") -> OptionKind:
     """Addresses of hosts, as ``HOST:PORT:ADDRESS``. In one text, commas separate them."""
-    return Kind(
+    return OptionKind(
         metavar="HOST:PORT:ADDR", read=_split, show=",".join, item=_check_address, help=help_, why=why
     )
 
@@ -399,7 +405,7 @@ def is_object_store(destination: str) -> bool:
     return scheme_of(destination) != ""
 
 
-def plugin_names(metavar: str, help_: str, *, find_known: Callable[[], tuple[str, ...]]) -> Kind:
+def plugin_names(metavar: str, help_: str, *, find_known: Callable[[], tuple[str, ...]]) -> OptionKind:
     """Names of plug-ins of other distributions. In one text, commas separate them."""
 
     def check(name: str) -> None:
@@ -408,7 +414,7 @@ def plugin_names(metavar: str, help_: str, *, find_known: Callable[[], tuple[str
             words = f"one of {', '.join(known)}" if known else "installed; no package here has one"
             raise ValueError(f"must be {words}")
 
-    return Kind(metavar=metavar, read=_split, show=",".join, item=check, help=help_)
+    return OptionKind(metavar=metavar, read=_split, show=",".join, item=check, help=help_)
 
 
 def _split(raw: str) -> tuple[str, ...]:
@@ -426,9 +432,9 @@ def _check_destination(destination: str) -> None:
         )
 
 
-def command(help_: str, why: str = "") -> Kind:
+def command(help_: str, why: str = "") -> OptionKind:
     """A program with its arguments, quoted like in a shell."""
-    return Kind(metavar="COMMAND", read=_read_command, show=str, help=help_, why=why, secret=True)
+    return OptionKind(metavar="COMMAND", read=_read_command, show=str, help=help_, why=why, secret=True)
 
 
 def _read_command(raw: str) -> str:
@@ -441,9 +447,9 @@ def _read_command(raw: str) -> str:
     return raw
 
 
-def origin(help_: str, why: str = "") -> Kind:
+def origin(help_: str, why: str = "") -> OptionKind:
     """A host or ``https://host``, without any place for a password."""
-    return Kind(metavar="HOST", read=_read_origin, show=str, help=help_, why=why)
+    return OptionKind(metavar="HOST", read=_read_origin, show=str, help=help_, why=why)
 
 
 def _read_origin(raw: str) -> str:
@@ -452,9 +458,9 @@ def _read_origin(raw: str) -> str:
     return raw.strip()
 
 
-def proxy_url(help_: str, why: str = "") -> Kind:
+def proxy_url(help_: str, why: str = "") -> OptionKind:
     """The URL of a proxy (HTTP or SOCKS), which may hold a user and a password."""
-    return Kind(metavar="URL", read=read_proxy, show=str, help=help_, why=why, secret=True)
+    return OptionKind(metavar="URL", read=read_proxy, show=str, help=help_, why=why, secret=True)
 
 
 def read_proxy(raw: str) -> str:

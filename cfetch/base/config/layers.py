@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cfetch.base.config.kinds import Kind
+from cfetch.base.config.kinds import OptionKind
 from cfetch.base.config.option_table import FORMULA, PRESETS
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.config.straggler import (
@@ -168,7 +168,7 @@ def _unread(settings: Settings, origins: Mapping[str, str]) -> str:
     return f"policy {settings.policy} ({origins['policy']}) does not read {', '.join(given)}"
 
 
-def _read(kind: Kind, raw: object) -> Any:  # noqa: ANN401 - each option has its own type
+def _read(kind: OptionKind, raw: object) -> Any:  # noqa: ANN401 - each option has its own type
     """Read a value of a layer. Raises ValueError, whose text says what is allowed."""
     if isinstance(raw, str):
         return kind.parse(raw)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from cfetch.base.config.kinds import Kind
+from cfetch.base.config.kinds import OptionKind
 
 
-def take(kind: Kind, value: Any) -> Any:  # noqa: ANN401 - each option has its own type
+def take(kind: OptionKind, value: Any) -> Any:  # noqa: ANN401 - each option has its own type
     """The value as ``kind.check`` wants it. Raises ValueError."""
     if kind.is_list:
         return _take_list(value)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from cfetch.base.config.kinds import Kind
+from cfetch.base.config.kinds import OptionKind
 
 _FLAG = re.compile(r"(?<![\w/-])--(no-)?([a-z][a-z0-9-]*[a-z0-9])(?: ([A-Z][A-Z%|]*)\b)?")
 _OF_GET = ("output", "sha256")
@@ -14,7 +14,7 @@ _COMMANDS = (
 )
 
 
-def put_into_python(text: str, kinds: Mapping[str, Kind]) -> str:
+def put_into_python(text: str, kinds: Mapping[str, OptionKind]) -> str:
     """The text with keywords in place of flags, and calls in place of commands."""
 
     def name_keyword(match: re.Match[str]) -> str:

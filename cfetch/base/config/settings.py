@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
-from cfetch.base.config.kinds import Kind
+from cfetch.base.config.kinds import OptionKind
 from cfetch.base.config.option_table import PLACES, OptionTable
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
@@ -184,9 +184,9 @@ class Settings(OptionTable):
         return values | dict.fromkeys(secret, "<redacted>")
 
 
-def _kinds() -> dict[str, Kind]:
+def _kinds() -> dict[str, OptionKind]:
     hints: dict[str, Any] = get_type_hints(OptionTable, include_extras=True)
     return {field.name: hints[field.name].__metadata__[0] for field in fields(OptionTable)}
 
 
-KINDS: dict[str, Kind] = _kinds()
+KINDS: dict[str, OptionKind] = _kinds()

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from cfetch.base.config.document import quote
-from cfetch.base.config.kinds import Kind
+from cfetch.base.config.kinds import OptionKind
 from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import KINDS
 
@@ -24,7 +24,7 @@ def show(resolved: Resolved) -> str:
     return "\n".join(lines)
 
 
-def _as_yaml(kind: Kind, value: Any) -> str:  # noqa: ANN401 - each option has its own type
+def _as_yaml(kind: OptionKind, value: Any) -> str:  # noqa: ANN401 - each option has its own type
     if kind.is_list and len(value) == 1:
         (value,) = value
     if isinstance(value, tuple):

@@ -14,7 +14,7 @@ _SPAN = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})=(\S+)", re.ASCII)
 FORM = "must be a rate like 10M, or rates by the time of day like '08:00-18:00=2M else=20M'"
 
 
-class Entry(NamedTuple):
+class TimetableEntry(NamedTuple):
     """A limit from one minute of the day to another, which may be on the next day; None: no limit."""
 
     first_min: int
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
 class Timetable(NamedTuple):
     """``entries`` in the order in which they were written; ``other_bps``: at all other times."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TimetableEntry, ...]
     other_bps: int | None = None
 
     def rate_at(self, minute: int) -> int | None:
@@ -71,7 +71,7 @@ def parse_timetable(text: str, low_bps: int, high_bps: int) -> Timetable:
         first, end = (int(match[n]) * 60 + int(match[n + 1]) for n in (1, 3))
         if max(int(match[2]), int(match[4])) > 59 or first >= DAY_MIN or end > DAY_MIN or first == end:
             raise ValueError(f"{FORM}; times go from 00:00 to 24:00, and a span has two of them")
-        entries.append(Entry(first, end, _read(match[5], low_bps, high_bps)))
+        entries.append(TimetableEntry(first, end, _read(match[5], low_bps, high_bps)))
     if not entries:
         raise ValueError(FORM)
     return Timetable(tuple(entries), other_bps)

@@ -74,11 +74,11 @@ class Arrivals:
     async def next(self, failed: Callable[[int, LocalFault], None]) -> Batch:
         """The next batch, with the files of it that are in place; ``failed`` gets the volumes that fail."""
         if not self._ahead:
-            await self._look_ahead(failed)
+            await self._inspect_ahead(failed)
         self._next += 1  # only now: until the batch has arrived, the loop has something to wait for
         return self._ahead.popleft()
 
-    async def _look_ahead(self, failed: Callable[[int, LocalFault], None]) -> None:
+    async def _inspect_ahead(self, failed: Callable[[int, LocalFault], None]) -> None:
         """Look for the files of several batches at once, as one look for each batch would take longer.
 
         While a volume is slow or does not answer, batches are looked for one by one: what the volume holds of

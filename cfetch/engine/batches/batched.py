@@ -12,20 +12,20 @@ from collections.abc import Sequence
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import VolumeView
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.borne import Bears, Borne
-from cfetch.engine.batches.completion import Completion
+from cfetch.engine.batches.completion import BatchCompletion
 from cfetch.engine.batches.rounds import Rounds
-from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.staging import BatchStaging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.cancellation import was_the_move
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.placer import NOTHING_EARLIER, Placer
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.publishing import Publishing
 from cfetch.engine.schedule import MOST_PUT_BACK, NEVER, Schedule
 from cfetch.engine.side_tasks import SideTasks
@@ -46,11 +46,11 @@ class Batched:
         entries: Entries,
         placing: PlacementOptions,
         volumes: Sequence[Volume],
-        ledger: Ledger,
+        ledger: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
-        flights: Flights,
-        outside: Surroundings,
+        flights: AttemptsUnderWay,
+        outside: PoolInputs,
         bears: Bears,
     ) -> None:
         has_several = len(volumes) > 1
@@ -82,7 +82,9 @@ class Batched:
         self._watch = VolumeWatch(
             self._volumes, placer, self._stagings, flights, switch, outside, patience_s=patience_s
         )
-        self._completion = Completion(self._volumes, placer, self._stagings, self._watch, switch, outside)
+        self._completion = BatchCompletion(
+            self._volumes, placer, self._stagings, self._watch, switch, outside
+        )
         borne = None
         if has_several and not entries.names_mirrors:  # an entry with mirrors is not bound to its host
             borne = Borne(entries, queues, self.schedule, bears, most=placing.concurrency)
@@ -179,7 +181,7 @@ class Batched:
         """False: the files in place were looked up when the batch arrived."""
         return False
 
-    async def look_for(self, transfer: Transfer) -> Standing | None:
+    async def find_standing(self, transfer: Transfer) -> Standing | None:
         """The verified file, here or on another volume; without one, the part adopts a dead run's leftover.
 
         Files of a batch without a name stay where they are. Raises Blocked, VolumeFault.
@@ -271,6 +273,6 @@ class Batched:
         return self._watch.views()
 
 
-def _staging(transfer: Transfer) -> Staging:
-    assert isinstance(transfer.staging, Staging)
+def _staging(transfer: Transfer) -> BatchStaging:
+    assert isinstance(transfer.staging, BatchStaging)
     return transfer.staging

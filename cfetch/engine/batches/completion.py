@@ -10,18 +10,18 @@ from functools import partial
 
 from cfetch.base.errors import Blocked, CfetchError, HeldBack, LocalFault, Unstorable, VolumeFault
 from cfetch.base.records import Status
-from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.staging import BatchStaging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_batch_committed
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.placement.placer import Placer
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
-from cfetch.storage.volume import Part, Volume
+from cfetch.storage.volume import PartPort, Volume
 
 
-class Completion:
+class BatchCompletion:
     """Publishes batches, or holds them back; ``watch`` hears of what the volumes refuse."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Completion:
         stagings: Stagings,
         watch: VolumeWatch,
         switch: StopSwitch,
-        outside: Surroundings,
+        outside: PoolInputs,
     ) -> None:
         self._volumes = volumes
         self._placer = placer
@@ -44,7 +44,7 @@ class Completion:
 
     def settle(
         self,
-        staging: Staging,
+        staging: BatchStaging,
         transfer: Transfer,
         status: Status,
         *,
@@ -57,12 +57,12 @@ class Completion:
         self._stagings.finish(transfer, status, kept_bytes=kept_bytes, error=error)
         self._end_entry(staging)
 
-    def skip(self, staging: Staging, transfer: Transfer) -> None:
+    def skip(self, staging: BatchStaging, transfer: Transfer) -> None:
         """Note that an entry of a named batch is in place, which counts only if the batch stays here."""
         staging.skipped.append(transfer)
         self._end_entry(staging)
 
-    def stage(self, staging: Staging, transfer: Transfer) -> None:
+    def stage(self, staging: BatchStaging, transfer: Transfer) -> None:
         """Let a whole and verified part wait for the others of its batch."""
         staging.staged.append(transfer)
         self._placer.note_progress(staging.batch.number)
@@ -70,7 +70,7 @@ class Completion:
             self._placer.steady(staging.volume_index)
         self._end_entry(staging)
 
-    def look(self, staging: Staging) -> None:
+    def settle_if_ended(self, staging: BatchStaging) -> None:
         """Publish the batch, or hold it back, if all its entries have ended."""
         batch = staging.batch
         if staging.left or staging.is_over:
@@ -99,11 +99,11 @@ class Completion:
                     transfer, "cancelled", kept_bytes=transfer.part.keep_leftover(whole=True)
                 )
 
-    def _end_entry(self, staging: Staging) -> None:
+    def _end_entry(self, staging: BatchStaging) -> None:
         staging.left -= 1
-        self.look(staging)
+        self.settle_if_ended(staging)
 
-    def _hold_back(self, staging: Staging) -> None:
+    def _hold_back(self, staging: BatchStaging) -> None:
         batch = staging.batch
         error = HeldBack(
             f"held back, as {len(batch.failed)} of the {len(batch.entries)} files of batch {batch.name} "
@@ -115,7 +115,9 @@ class Completion:
             )
         self._close(staging, come_back=True)
 
-    def _end_commit(self, staging: Staging, parts: Sequence[Part], error: CfetchError | None) -> None:
+    def _end_commit(
+        self, staging: BatchStaging, parts: Sequence[PartPort], error: CfetchError | None
+    ) -> None:
         """End a batch whose files have been published and recorded, or cannot be."""
         volume = self._volumes[staging.volume_index]
         if staging.is_over:  # meanwhile the batch has gone to another volume
@@ -143,7 +145,7 @@ class Completion:
         if error is not None and not isinstance(error, Blocked | Unstorable):
             self._switch.fail(error if isinstance(error, LocalFault) else LocalFault(str(error)))
 
-    def _end_record(self, staging: Staging, error: CfetchError | None) -> None:
+    def _end_record(self, staging: BatchStaging, error: CfetchError | None) -> None:
         """End a batch that was whole without a record. If it can have none, its files are in place anyway."""
         if staging.is_over:
             if error is None:
@@ -153,7 +155,7 @@ class Completion:
             self._watch.remove_others(staging)
         self._close(staging)
 
-    def _close(self, staging: Staging, *, come_back: bool = False) -> None:
+    def _close(self, staging: BatchStaging, *, come_back: bool = False) -> None:
         self._stagings.close(staging, come_back=come_back)
         self._placer.finish(staging.batch.number, self._clock.now(), of=staging.volume_index)
         self._stagings.changed.set()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, VolumeFault
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.engine.placement.placer import Placer
@@ -39,7 +39,7 @@ class Health:
         volumes: Sequence[Volume],
         placer: Placer,
         stagings: Stagings,
-        flights: Flights,
+        flights: AttemptsUnderWay,
         clock: RunClock,
         *,
         patience_s: float,
@@ -110,7 +110,7 @@ class Health:
     async def _open(self, index: int) -> None:
         try:
             await self._volumes[index].open()
-            await self._look_at_room(index)
+            await self._measure_room(index)
         except LocalFault as fault:
             self._gone(index, fault)
 
@@ -122,11 +122,11 @@ class Health:
             if self._volumes[index].is_stuck:
                 continue
             try:
-                await self._look_at_room(index)
+                await self._measure_room(index)
             except LocalFault as fault:
                 self._gone(index, fault)
 
-    async def _look_at_room(self, index: int) -> None:
+    async def _measure_room(self, index: int) -> None:
         """Ask for the free space, and add the bytes that staged batches have taken of it already."""
         free_bytes = self.free_bytes[index] = await self._volumes[index].free_bytes()
         if free_bytes is None:
@@ -164,7 +164,7 @@ class Health:
                     for staging in self._stagings.here(index):
                         self._placer.note_progress(staging.batch.number)
                 # as of when this look was due: if it is late, the loop hung, and has heard no answers since
-                self._look_whether_it_hangs(index, before_s + tick_s)
+                self._note_if_hanging(index, before_s + tick_s)
             taken, busy_s, before_s, was_behind = now, now_busy_s, now_s, is_behind
 
     def _measure(self, index: int, size_bytes: int, writing_s: float) -> None:
@@ -185,7 +185,7 @@ class Health:
         """Have less patience with a volume that hangs, as the run is ending."""
         self._patience_s = min(self._patience_s, HURRY_S)
 
-    def _look_whether_it_hangs(self, index: int, now_s: float) -> None:
+    def _note_if_hanging(self, index: int, now_s: float) -> None:
         volume = self._volumes[index]
         if volume.oldest_s(now_s) > self._patience_s:
             why = f"{volume.name} has not answered for {self._patience_s:g} s; see whether it is still there"

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.borne import Borne
-from cfetch.engine.batches.completion import Completion
-from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.engine.batches.completion import BatchCompletion
+from cfetch.engine.batches.staging import Batch, BatchStaging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import explain_placement, make_batch_placed, make_unplaced_fault
 from cfetch.engine.batches.volume_watch import VolumeWatch
@@ -21,8 +21,8 @@ from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import NO_ROOM
 from cfetch.engine.placement.placer import Placer, Unplaceable
-from cfetch.engine.placement.volume_slots import Shares
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.placement.volume_slots import VolumeSlots
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.engine.transfer import Transfer
@@ -40,11 +40,11 @@ class Rounds:
         arrivals: Arrivals,
         placer: Placer,
         stagings: Stagings,
-        completion: Completion,
+        completion: BatchCompletion,
         watch: VolumeWatch,
-        flights: Flights,
+        flights: AttemptsUnderWay,
         switch: StopSwitch,
-        outside: Surroundings,
+        outside: PoolInputs,
         *,
         concurrency: int,
         borne: Borne | None,
@@ -59,7 +59,7 @@ class Rounds:
         self._switch = switch
         self._clock = outside.clock
         self._emit = outside.emit
-        self._shares = Shares(concurrency, len(stagings.names))
+        self._shares = VolumeSlots(concurrency, len(stagings.names))
         self._borne = borne
         self.places = [concurrency] * len(stagings.names)
 
@@ -99,18 +99,18 @@ class Rounds:
                 short_of_room.discard(placed.batch)
             for number in short_of_room:  # the parts kept for it may take the room that it needs
                 self._stagings.give_up_kept(self._stagings.batches[number])
-            self._share_places()
+            self._divide_slots()
             began = self._begin_batches(now_s)
         for overdue in self._placer.overdue(self._clock.now()):
             self._give_up(self._stagings.batches[overdue.batch], overdue.why, overdue.reasons)
 
-    def _share_places(self) -> None:
+    def _divide_slots(self) -> None:
         now_s, running = self._clock.now(), self._watch.health.running
         volumes = range(len(self._names))
-        self._shares.look(now_s, [self._flights.held_s(index, now_s) for index in volumes])
+        self._shares.note_waits(now_s, [self._flights.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
         most = None if self._borne is None else self._borne.count(now_s)
-        self.places = self._shares.share(has_work, running, most)
+        self.places = self._shares.divide(has_work, running, most)
 
     def _has_work(self, index: int) -> bool:
         """Whether entries are under way to the volume or wait for a place. It may be full, or paused."""
@@ -132,7 +132,7 @@ class Rounds:
                 staging = self._stagings.open(
                     batch, placed.volume, explain_placement(batch, placed, self._names)
                 )
-                self._completion.look(staging)
+                self._completion.settle_if_ended(staging)
         return began
 
     def _wants_batch(self, volume_index: int) -> bool:
@@ -157,7 +157,7 @@ class Rounds:
         views = self._watch.views()
         said = [view.reason or NO_ROOM for view in views] if reasons is None else reasons
         fault = make_unplaced_fault(batch, reason, said, self._names)
-        now_s, nowhere = self._clock.now(), Staging(batch, 0, "")
+        now_s, nowhere = self._clock.now(), BatchStaging(batch, 0, "")
         for index in batch.entries:
             if not batch.is_settled(index):
                 transfer = self._stagings.transfer(index, nowhere, now_s)

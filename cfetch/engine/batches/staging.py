@@ -80,7 +80,7 @@ class Batch:
         return self.name if self.name is not None else self.id[:8]
 
 
-class Staging:
+class BatchStaging:
     """A batch on a volume: ``unhanded`` entries were not handed out yet, ``left`` have not ended."""
 
     __slots__ = (

@@ -15,8 +15,8 @@ import msgspec
 from cfetch.base.errors import CfetchError
 from cfetch.base.records import AttemptRecord, Status
 from cfetch.engine.batches.arrivals import BatchQueues
-from cfetch.engine.batches.staging import Batch, Staging
-from cfetch.engine.entry_records import Ledger
+from cfetch.engine.batches.staging import Batch, BatchStaging
+from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entries import Entries
@@ -37,7 +37,7 @@ class Stagings:
         volumes: list[Volume],
         queues: BatchQueues,
         schedule: Schedule[Transfer],
-        ledger: Ledger,
+        ledger: EntryRecords,
     ) -> None:
         self._entries = entries
         self._volumes = volumes
@@ -49,18 +49,18 @@ class Stagings:
         self._kept: dict[int, set[int]] = {}  # by entry: the volumes that may keep a part of it
         self._leaving: dict[int, asyncio.Event] = {}  # by entry: a worker still has its former transfer
         self.batches: dict[int, Batch] = {}
-        self.under_way: dict[int, Staging] = {}
+        self.under_way: dict[int, BatchStaging] = {}
         self.changed = asyncio.Event()
 
-    def of_queue(self, queue: int) -> Staging:
+    def of_queue(self, queue: int) -> BatchStaging:
         """The staging whose entries a queue holds."""
         return self.under_way[self._queues.batch[queue]]
 
-    def of_entry(self, index: int) -> Staging:
+    def of_entry(self, index: int) -> BatchStaging:
         """The staging to which an entry belongs."""
         return self.of_queue(self._queues.of[index])
 
-    def here(self, volume_index: int) -> list[Staging]:
+    def here(self, volume_index: int) -> list[BatchStaging]:
         """The stagings on a volume."""
         return [staging for staging in self.under_way.values() if staging.volume_index == volume_index]
 
@@ -68,19 +68,19 @@ class Stagings:
         """The host of a queue's entries."""
         return self._entries.hosts[self._queues.host[queue]]
 
-    def open(self, batch: Batch, volume_index: int, why: str) -> Staging:
+    def open(self, batch: Batch, volume_index: int, why: str) -> BatchStaging:
         """Begin to stage a batch: its entries may be handed out."""
         if batch.name is not None and batch.home not in (None, volume_index):
             self._volumes[batch.home].withdraw_batch(batch.id, ())  # all of it goes to the other volume
             batch.standing.clear()
             batch.home = None
-        staging = self.under_way[batch.number] = Staging(batch, volume_index, why)
+        staging = self.under_way[batch.number] = BatchStaging(batch, volume_index, why)
         self._volumes[volume_index].mark_batch(batch.id)
         for queue in self._queues.of_batch(batch.number):
             self._schedule.release(queue)
         return staging
 
-    def transfer(self, index: int, staging: Staging, now_s: float) -> Transfer:
+    def transfer(self, index: int, staging: BatchStaging, now_s: float) -> Transfer:
         """Make the transfer of an entry, to the volume of ``staging``."""
         entry, queue = self._entries.entry(index), self._queues.of[index]
         part, host = self._volumes[staging.volume_index].new_part(entry), self.host_of(queue)
@@ -93,7 +93,7 @@ class Stagings:
 
         ``whole``: the part is verified.
         """
-        staging = cast("Staging | None", transfer.staging)  # only this room makes any
+        staging = cast("BatchStaging | None", transfer.staging)  # only this room makes any
         loans = None if staging is None else self._volumes[staging.volume_index].loans
         if staging is None or loans is None or staging.batch.number not in self.batches:
             transfer.part.discard()
@@ -118,7 +118,7 @@ class Stagings:
         """End an entry that the run did not bring to its end; keep its bytes for the next run."""
         self.finish(transfer, "cancelled", kept_bytes=transfer.part.keep_leftover(even_small=True))
 
-    def withdraw(self, staging: Staging) -> None:
+    def withdraw(self, staging: BatchStaging) -> None:
         """End everything that is under way for the batch here."""
         batch = staging.batch
         staging.is_over = True
@@ -137,7 +137,7 @@ class Stagings:
                 transfer.task.cancel()
         self._volumes[staging.volume_index].unmark_batch(batch.id)
 
-    async def adopt_and_borrow(self, transfer: Transfer, staging: Staging) -> None:
+    async def adopt_and_borrow(self, transfer: Transfer, staging: BatchStaging) -> None:
         """Let the part begin with what its volume has of the entry, and then with what others have.
 
         A worker that still has the former transfer may be copying what this volume has. Raises LocalFault.
@@ -161,7 +161,7 @@ class Stagings:
                 if loans is not None:
                     loans.forget(self._entries.entry(index))
 
-    def close(self, staging: Staging, *, come_back: bool) -> None:
+    def close(self, staging: BatchStaging, *, come_back: bool) -> None:
         """End a staging whose entries have ended; ``come_back``: a later run goes on with the batch here."""
         staging.is_over = True
         self.finish_skipped(staging)
@@ -171,7 +171,7 @@ class Stagings:
         del self.under_way[staging.batch.number]
         self.forget(staging.batch)
 
-    def finish_skipped(self, staging: Staging) -> None:
+    def finish_skipped(self, staging: BatchStaging) -> None:
         """End the entries that are in place: their named batch stays here."""
         for transfer in staging.skipped:
             self.finish(transfer, "skipped", kept_bytes=transfer.entry.size_bytes or 0)
@@ -186,7 +186,7 @@ class Stagings:
 
     def _volume_of(self, transfer: Transfer) -> Volume:
         """The volume that holds the entry, or was to hold it."""
-        staging = cast("Staging", transfer.staging)  # the transfer of a batch always has one
+        staging = cast("BatchStaging", transfer.staging)  # the transfer of a batch always has one
         batch, index = staging.batch, transfer.index
         return self._volumes[
             batch.standing.get(index, staging.volume_index)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from cfetch.base.errors import VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
-from cfetch.engine.batches.staging import Batch, Staging
+from cfetch.engine.batches.staging import Batch, BatchStaging
 from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import Mode, explain
-from cfetch.engine.placement.placer import View
+from cfetch.engine.placement.placer import PlacementView
 
 
 def explain_placement(batch: Batch, placed: Placed, names: Sequence[str]) -> str:
@@ -33,7 +33,7 @@ def make_batch_placed(now_s: float, batch: Batch, placed: Placed, names: Sequenc
     )
 
 
-def make_batch_committed(now_s: float, staging: Staging, name: str) -> BatchCommitted:
+def make_batch_committed(now_s: float, staging: BatchStaging, name: str) -> BatchCommitted:
     """Make the event: a batch was committed on its volume."""
     return BatchCommitted(
         t_s=now_s,
@@ -44,7 +44,7 @@ def make_batch_committed(now_s: float, staging: Staging, name: str) -> BatchComm
     )
 
 
-def make_volume_paused(now_s: float, name: str, view: View) -> VolumePaused:
+def make_volume_paused(now_s: float, name: str, view: PlacementView) -> VolumePaused:
     """Make the event: a volume is not used for a while."""
     return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
 
@@ -71,7 +71,7 @@ def make_left_behind(now_s: float, name: str, files: int, why: str) -> VolumePau
 
 
 def make_volume_view(
-    name: str, view: View, free_bytes: int | None, batches_done: int, bytes_done: int
+    name: str, view: PlacementView, free_bytes: int | None, batches_done: int, bytes_done: int
 ) -> VolumeView:
     """Make the view of a volume at this moment."""
     return VolumeView(

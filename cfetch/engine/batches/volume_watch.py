@@ -5,16 +5,16 @@ the placer's breaker decides when it is asked again. With a single volume there 
 fails.
 """
 
-from cfetch.base.breaker import Position
+from cfetch.base.breaker import BreakerState
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import BreakerClosed, VolumeView
-from cfetch.engine.attempts_under_way import Flights
+from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.batches.health import Health
-from cfetch.engine.batches.staging import Staging
+from cfetch.engine.batches.staging import BatchStaging
 from cfetch.engine.batches.stagings import Stagings
 from cfetch.engine.batches.volume_events import make_left_behind, make_volume_paused, make_volume_view
 from cfetch.engine.placement.placer import Placer
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.stop_switch import StopSwitch
 from cfetch.storage.volume import Volume
 
@@ -27,9 +27,9 @@ class VolumeWatch:
         volumes: list[Volume],
         placer: Placer,
         stagings: Stagings,
-        flights: Flights,
+        flights: AttemptsUnderWay,
         switch: StopSwitch,
-        outside: Surroundings,
+        outside: PoolInputs,
         *,
         patience_s: float,
     ) -> None:
@@ -58,7 +58,7 @@ class VolumeWatch:
         """Whether what a volume refuses may go to another one."""
         return isinstance(fault, VolumeFault) and len(self._volumes) > 1
 
-    def note_committed(self, staging: Staging) -> None:
+    def note_committed(self, staging: BatchStaging) -> None:
         """A batch has been published as a whole."""
         self._placer.add_held(staging.volume_index, staging.staged_bytes, len(staging.staged))
         self._done_bytes[staging.volume_index] += staging.staged_bytes
@@ -66,14 +66,14 @@ class VolumeWatch:
         self._note_use(staging.volume_index)
         self.remove_others(staging)
 
-    def remove_others(self, staging: Staging) -> None:
+    def remove_others(self, staging: BatchStaging) -> None:
         """Remove what other volumes have of a batch that is whole here: first the record, then the files."""
         for volume_index in staging.recorded_elsewhere:
             self._volumes[volume_index].withdraw_batch(staging.batch.id, ())
         for volume_index, entry in staging.copies_elsewhere():
             self._volumes[volume_index].remove_older(entry)
 
-    def leave(self, staging: Staging, fault: VolumeFault, *, for_good: bool = False) -> None:
+    def leave(self, staging: BatchStaging, fault: VolumeFault, *, for_good: bool = False) -> None:
         """Move a batch that the volume cannot take to another one; ``for_good``: its room will not do."""
         if not self._blames_volume(fault):
             return
@@ -99,7 +99,7 @@ class VolumeWatch:
         """Move all batches away from a volume that takes nothing any more."""
         if not self._blames_volume(fault):
             return
-        was_open = self._placer.view(volume_index).breaker is Position.OPEN
+        was_open = self._placer.view(volume_index).breaker is BreakerState.OPEN
         self._placer.volume_failed(volume_index, self._clock.now(), str(fault))
         for staging in self._stagings.here(volume_index):
             self._stagings.withdraw(staging)
@@ -144,7 +144,10 @@ class VolumeWatch:
 
     def _note_use(self, volume_index: int) -> None:
         """A batch has been published there: if it was the probe after a pause, the volume is in use again."""
-        if volume_index in self._out_of_use and self._placer.view(volume_index).breaker is not Position.OPEN:
+        if (
+            volume_index in self._out_of_use
+            and self._placer.view(volume_index).breaker is not BreakerState.OPEN
+        ):
             self._out_of_use.discard(volume_index)
             self._emit(BreakerClosed(t_s=self._clock.now(), volume=self._volumes[volume_index].name))
 

@@ -11,7 +11,7 @@ from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
-from cfetch.base.breaker import CLOSED, Breaker, Position
+from cfetch.base.breaker import CLOSED, Breaker, BreakerState
 from cfetch.engine.placement.chooser import (
     NO_ROOM,
     PAUSED,
@@ -91,7 +91,7 @@ class VolumeBooks:
     @property
     def usable(self) -> bool:
         """Whether batches may be assigned to it: its breaker is closed."""
-        return self.breaker.position is Position.CLOSED
+        return self.breaker.position is BreakerState.CLOSED
 
     def to_state(self) -> VolumeState:
         """The volume as the chooser sees it."""

@@ -60,7 +60,7 @@ class Earlier(NamedTuple):
     keep_turn: Callable[[int], None] = lambda index: None  # noqa: ARG005 - nobody asks
 
 
-class Verdict(NamedTuple):
+class PlacementVerdict(NamedTuple):
     """The verdict of a choice on one volume.
 
     ``cost`` is in seconds (finish), files (count) or places after the turn (round-robin); None means that the
@@ -80,7 +80,7 @@ class Choice(NamedTuple):
     """
 
     index: int | None  # type: ignore[assignment]  # tuple.index, which nobody needs here
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PlacementVerdict, ...]
     mode: Mode = Mode.FINISH
     is_measured: bool = True
     is_tie: bool = False
@@ -120,13 +120,13 @@ def choose(
     """
     speeds = speeds_of(volumes)
     by_bytes = any(volume.room_bytes is None for volume in volumes)
-    verdicts: list[Verdict] = []
+    verdicts: list[PlacementVerdict] = []
     best: int | None = None
     least = 0.0
     for index, volume in enumerate(volumes):
         why = _objection(volume, size_bytes, refused=index in without)
         if why:
-            verdicts.append(Verdict(None, why))
+            verdicts.append(PlacementVerdict(None, why))
             continue
         match mode:
             case Mode.FINISH:
@@ -135,7 +135,7 @@ def choose(
                 cost = float(volume.held_count + volume.load_count)
             case Mode.ROUND_ROBIN:
                 cost = float((index - turn) % len(volumes))
-        verdicts.append(Verdict(cost, "", volume.held_bytes))
+        verdicts.append(PlacementVerdict(cost, "", volume.held_bytes))
         is_less = best is None or cost < least
         if not is_less and best is not None and cost == least and mode is Mode.FINISH:
             is_less = _is_emptier(volume, volumes[best], by_bytes=by_bytes)
@@ -186,7 +186,7 @@ def explain(choice: Choice, names: Sequence[str]) -> str:
     return f"{names[choice.index]}: {chosen}" + (f"; {others}" if others else "")
 
 
-def _cost_text(verdict: Verdict, choice: Choice) -> str:
+def _cost_text(verdict: PlacementVerdict, choice: Choice) -> str:
     if verdict.cost is None:
         return f"has {verdict.why}" if verdict.why == NO_ROOM else verdict.why
     match choice.mode:

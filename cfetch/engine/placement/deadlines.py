@@ -23,7 +23,7 @@ class Deadlines:
         self._deadline_s = deadline_s
         self._dry_since_s = inf
 
-    def look(self, now_s: float) -> None:
+    def note_drought(self, now_s: float) -> None:
         """Note that batches wait for which there was no volume: a drought begins, unless one is at work."""
         if self._none_works():
             self._dry_since_s = min(self._dry_since_s, now_s)

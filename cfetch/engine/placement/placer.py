@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cfetch.base.breaker import CLOSED, LONGEST_PAUSE_S, Position
+from cfetch.base.breaker import CLOSED, LONGEST_PAUSE_S, BreakerState
 from cfetch.engine.placement.books import (
     BatchState,
     Placed,
@@ -55,7 +55,7 @@ class Overdue(NamedTuple):
     reasons: tuple[str, ...]
 
 
-class View(msgspec.Struct, frozen=True, gc=False):
+class PlacementView(msgspec.Struct, frozen=True, gc=False):
     """The state of one volume for a person. ``queued`` and ``running`` are numbers of batches."""
 
     load_bytes: int
@@ -64,7 +64,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
     running: int
     speed_bps: float
     room_bytes: int | None
-    breaker: Position
+    breaker: BreakerState
     reason: str
     until_s: float
 
@@ -138,10 +138,10 @@ class Placer:
         """Note that a file of volume ``index`` was as fast as the rest."""
         self._volumes[index].evidence = 0
 
-    def view(self, index: int) -> View:
+    def view(self, index: int) -> PlacementView:
         """The state of volume ``index`` for a person."""
         volume = self._volumes[index]
-        return View(
+        return PlacementView(
             volume.load_bytes,
             volume.load_count,
             len(volume.queued),
@@ -234,7 +234,7 @@ class Placer:
             known[chosen.volume] = self._volumes[chosen.volume].to_state()
             placed.append(chosen)
         if self._waiting:
-            self._deadlines.look(now_s)
+            self._deadlines.note_drought(now_s)
         return placed
 
     def _choose(self, batch: BatchState, known: list[VolumeState]) -> Placed | None:
@@ -374,7 +374,7 @@ class Placer:
         """When the next pause, deadline or refusal ends. ``inf``: none is running."""
         soonest = inf
         for index, volume in enumerate(self._volumes):
-            if volume.breaker.position is Position.OPEN and self._candidate(index, now_s) is not None:
+            if volume.breaker.position is BreakerState.OPEN and self._candidate(index, now_s) is not None:
                 soonest = min(soonest, max(now_s, volume.breaker.until_s))
         for batch in self._waiting:
             over_s = self._next_of(batch)
@@ -435,7 +435,7 @@ class Placer:
 
     def _probe(self, index: int, now_s: float) -> Placed | None:
         volume = self._volumes[index]
-        if volume.breaker.position is not Position.OPEN:
+        if volume.breaker.position is not BreakerState.OPEN:
             return None
         if volume.breaker.opens_s(now_s) > now_s and not self._is_last_try(index, now_s):
             return None

@@ -25,7 +25,7 @@ class Shelf(NamedTuple):
         return self.free_bytes - reserve_bytes(self.free_bytes)
 
 
-class Unit(NamedTuple):
+class PlacedBatch(NamedTuple):
     """A batch on the volume ``home``."""
 
     home: int
@@ -50,7 +50,7 @@ class Relocation(NamedTuple):
 
 
 def plan_drain(
-    units: Sequence[Unit],
+    units: Sequence[PlacedBatch],
     shelves: Sequence[Shelf],
     names: Sequence[str],
     leaving: AbstractSet[int],
@@ -108,7 +108,7 @@ def least_bytes(shelves: Sequence[Shelf], bound_bytes: int) -> int:
 
 
 def plan_rebalance(
-    units: Sequence[Unit], shelves: Sequence[Shelf], names: Sequence[str], bound_bytes: int
+    units: Sequence[PlacedBatch], shelves: Sequence[Shelf], names: Sequence[str], bound_bytes: int
 ) -> Relocation:
     """Plan moves until no volume is more than ``bound_bytes`` above or below its share (``level_shares``).
 
@@ -139,7 +139,7 @@ def plan_rebalance(
 
 
 def _next_move(
-    units: Sequence[Unit],
+    units: Sequence[PlacedBatch],
     offs: Sequence[int],
     spare: Sequence[int],
     on: dict[int, list[int]],
@@ -161,7 +161,7 @@ def _next_move(
     return None
 
 
-def _pick(units: Sequence[Unit], fitting: Sequence[int], needed: int) -> int | None:
+def _pick(units: Sequence[PlacedBatch], fitting: Sequence[int], needed: int) -> int | None:
     """The smallest unit of at least ``needed`` bytes, else the largest; ``fitting`` goes by size."""
     enough = next((number for number in fitting if units[number].bytes >= needed), None)
     return enough if enough is not None else next(reversed(fitting), None)

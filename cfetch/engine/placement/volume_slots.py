@@ -25,7 +25,7 @@ class Load(NamedTuple):
     waiting: float
 
 
-class Shares:
+class VolumeSlots:
     """Divides a run's ``places`` among its volumes, by how many attempts have lately waited for each."""
 
     def __init__(self, places: int, volumes: int) -> None:
@@ -35,7 +35,7 @@ class Shares:
         self._turn = 0
         self._held_s: Sequence[float] = [0.0] * volumes
 
-    def look(self, now_s: float, held_s: Sequence[float]) -> None:
+    def note_waits(self, now_s: float, held_s: Sequence[float]) -> None:
         """Note the seconds for which each volume has made attempts wait since the run's start, in total."""
         elapsed_s = now_s - self._looked_s
         if elapsed_s < PERIOD_S:
@@ -45,15 +45,15 @@ class Shares:
         self._looked_s, self._held_s = now_s, held_s
         self._turn += 1
 
-    def share(self, has_work: Sequence[bool], running: Sequence[int], borne: int | None = None) -> list[int]:
+    def divide(self, has_work: Sequence[bool], running: Sequence[int], borne: int | None = None) -> list[int]:
         """The number of entries that each volume may have under way, at least 1.
 
         ``borne``: no more than these run at the hosts now; None: as many as the run has places.
         """
         loads = list(map(Load, has_work, running, self._waiting))
         if borne is None or borne >= self._places:
-            return share_places(self._places, loads)
-        return self._trim(share_places(borne, loads), loads, borne)
+            return divide_slots(self._places, loads)
+        return self._trim(divide_slots(borne, loads), loads, borne)
 
     def _trim(self, shares: list[int], loads: Sequence[Load], borne: int) -> list[int]:
         """Take back what was rounded up, from each volume in turn: a host bears no part of an attempt.
@@ -70,7 +70,7 @@ class Shares:
         return shares
 
 
-def share_places(places: int, loads: Sequence[Load]) -> list[int]:
+def divide_slots(places: int, loads: Sequence[Load]) -> list[int]:
     """The number of entries that each volume may have under way, at least 1; a volume without work gets all.
 
     ``places`` are the run's.

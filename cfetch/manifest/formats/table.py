@@ -78,7 +78,7 @@ FORMATS: dict[str, Format] = {
         first_line=f"{_PLUGIN}checksum_list:is_checksum_line",
         endings=".md5 .sha1 .sha224 .sha256 .sha384 .sha512 .b2 .b3",
     ),
-    "aria2": Format(f"{_PLUGIN}aria2_input:read_aria2_input", head=f"{_PLUGIN}aria2_input:looks_like_aria2"),
+    "aria2": Format(f"{_PLUGIN}aria2_input:read_aria2_input", head=f"{_PLUGIN}aria2_input:is_aria2_input"),
     "bagit": Format(
         f"{_PLUGIN}bagit_fetch:read_bagit_fetch", first_line=f"{_PLUGIN}bagit_fetch:is_fetch_line"
     ),

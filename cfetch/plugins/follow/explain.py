@@ -12,7 +12,7 @@ from cfetch.plugins.follow.route import Token, explain_token, route, settle_toke
 from cfetch.plugins.follow.source import FeedSource
 
 
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
+class ExplainedRoute(msgspec.Struct, frozen=True, kw_only=True):
     """``cfetch.route/1``: for each piece of the range's keys, which range owns the LSN and which is asked."""
 
     class Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ async def ask_lineage(source: FeedSource, clock: Clock) -> Lineage:
     return await RouteCache(clock).begin(source, await ask_first_listing(source))
 
 
-def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
+def explain(lineage: Lineage, name: str, next_lsn: int) -> ExplainedRoute:
     """Explain where a reader of range ``name`` goes for ``next_lsn``. Raises UsageError, FeedError."""
     leaf, closed = lineage.leaf(name), lineage.closed.get(name)
     if leaf is not None:
@@ -84,7 +84,7 @@ def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
     reads = []
     for piece in settle_token(lineage, token):
         way = route(lineage, piece)
-        read = Explained.Read(
+        read = ExplainedRoute.Read(
             range=way.position.range,
             next_lsn=str(way.position.next_lsn),
             via=way.via,
@@ -93,7 +93,7 @@ def explain(lineage: Lineage, name: str, next_lsn: int) -> Explained:
             keys=(f"{way.keys.low:032x}", f"{way.keys.high:032x}"),
         )
         reads.append(read)
-    return Explained(
+    return ExplainedRoute(
         feed=f"{lineage.feed.account} {lineage.feed.id}",
         generation=lineage.generation,
         reads=reads,

@@ -60,7 +60,7 @@ class _Next(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint: msgspec.Raw
 
 
-class Step(NamedTuple):
+class JournalStep(NamedTuple):
     """``rounds`` are left to do, after ``done`` ones; ``checkpoint`` becomes valid at the end."""
 
     rounds: Sequence[Round]
@@ -141,17 +141,17 @@ class Journal:
             write_checkpoint(self.directory / CHECKPOINT, checkpoint)
             self._kept = checkpoint
 
-    def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> Step:
+    def begin(self, rounds: Sequence[Round], checkpoint: Checkpoint) -> JournalStep:
         """Write a step down. Nothing of it has been applied yet."""
         rows = [
             _Round(list(map(make_row, each.deletes)), list(map(make_row, each.upserts))) for each in rounds
         ]
         replace_file(self.directory / STEP, msgspec.msgpack.encode(rows))
-        step = Step(rounds, checkpoint)
+        step = JournalStep(rounds, checkpoint)
         self._write_progress(step)
         return step
 
-    def read_unfinished(self) -> Step | None:
+    def read_unfinished(self) -> JournalStep | None:
         """The step that a dead follower was at, with the rounds that are left of it. Raises LocalFault."""
         path = self.directory / NEXT
         try:
@@ -172,23 +172,23 @@ class Journal:
                 f"the step in {self.directory} is damaged; remove {NEXT} there and run the same command "
                 "again: the step is read anew"
             ) from None
-        return Step(rounds, checkpoint, known.done)
+        return JournalStep(rounds, checkpoint, known.done)
 
-    def finish_round(self, step: Step, pending: Iterable[Change]) -> Step:
+    def finish_round(self, step: JournalStep, pending: Iterable[Change]) -> JournalStep:
         """Note that the first open round is applied; ``pending``: changes of all rounds that failed."""
         checkpoint = replace(step.checkpoint, pending=tuple(pending))
-        step = Step(step.rounds[1:], checkpoint, step.done + 1)
+        step = JournalStep(step.rounds[1:], checkpoint, step.done + 1)
         self._write_progress(step)
         return step
 
-    def end(self, step: Step) -> None:
+    def end(self, step: JournalStep) -> None:
         """End a step whose rounds are all applied: write its checkpoint."""
         self.keep(step.checkpoint)
         with on_disk(self.directory):
             (self.directory / NEXT).unlink()
             (self.directory / STEP).unlink(missing_ok=True)
 
-    def _write_progress(self, step: Step) -> None:
+    def _write_progress(self, step: JournalStep) -> None:
         known = _Next(step.done, msgspec.Raw(encode_checkpoint(step.checkpoint)))
         replace_file(self.directory / NEXT, msgspec.json.encode(known))
 

@@ -35,7 +35,7 @@ def make_lag_error() -> Transient:
 _Answer = Page | Gone | NotModified | SourceError | FeedError
 
 
-class Step(NamedTuple):
+class ReadStep(NamedTuple):
     """The result of one request: ``changes`` of ``range``, of which the reader asked for ``keys``."""
 
     range: str
@@ -137,7 +137,7 @@ class Reader:
         starts = {} if is_beyond else self._starts
         return Checkpoint(self._lineage, self._keys, tuple(sorted(self._tokens)), pending, starts)
 
-    async def step(self) -> Step:
+    async def step(self) -> ReadStep:
         """Read a page for the token whose turn it is; then the next token has its turn.
 
         Raises:
@@ -170,7 +170,7 @@ class Reader:
                 raise
         raise HostileFeed(f"the feed said {MAX_GONE} times in a row that its ranges are gone")
 
-    async def steps(self) -> list[Step | SourceError]:
+    async def steps(self) -> list[ReadStep | SourceError]:
         """Do several steps, whose requests are sent at the same time if the source allows it.
 
         A SourceError takes the place of a step that had no answer; the next token has its turn then.
@@ -188,7 +188,7 @@ class Reader:
             return [await self._step_or_error()]
         self._cache.count_reads(self._lineage, len(batch))
         answers = await self._read_batch([way for _, way in batch])
-        steps: list[Step | SourceError] = []
+        steps: list[ReadStep | SourceError] = []
         for (token, way), answer in zip(batch, answers, strict=True):
             if self._tokens[0] is not token or answer is None or isinstance(answer, Gone):
                 break  # it was joined with another, or is asked again by the next step
@@ -200,7 +200,7 @@ class Reader:
                 break  # the next call raises it
         return steps or [await self._step_or_error()]
 
-    async def _step_or_error(self) -> Step | SourceError:
+    async def _step_or_error(self) -> ReadStep | SourceError:
         try:
             return await self.step()
         except SourceError as error:
@@ -244,7 +244,7 @@ class Reader:
 
     def _take_any(
         self, way: Route, answer: Page | NotModified | SourceError | FeedError
-    ) -> Step | SourceError:
+    ) -> ReadStep | SourceError:
         """Do the step of the first token with its answer. Raises FeedError if that is the answer."""
         if isinstance(answer, FeedError):
             raise answer
@@ -286,7 +286,7 @@ class Reader:
             lambda via: self._source.read(via, way.position, way.keys, self._limit), (way.via, *way.others)
         )
 
-    def _take_answer(self, way: Route, answer: Page | NotModified) -> Step:
+    def _take_answer(self, way: Route, answer: Page | NotModified) -> ReadStep:
         token = self._tokens[0]
         name = token.position.range
         if isinstance(answer, NotModified):
@@ -294,7 +294,7 @@ class Reader:
             self._still = 0
             self._tokens.rotate(-1)
             self._fuse_tokens()
-            return Step(name, way.keys, ())
+            return ReadStep(name, way.keys, ())
         self._check_page(way, answer)
         next_lsn = max(answer.next_lsn, token.position.next_lsn)
         is_still = not answer.changes and answer.next_lsn <= way.position.next_lsn
@@ -308,7 +308,7 @@ class Reader:
         self._tokens.rotate(-1)
         self._idle = 0
         self.pages += 1
-        return Step(name, way.keys, answer.changes)
+        return ReadStep(name, way.keys, answer.changes)
 
     def _check_page(self, way: Route, page: Page) -> None:
         """Check that a page is the requested one, and does not go back."""

@@ -24,7 +24,7 @@ _REQUEST_HEADERS = {"referer": "Referer", "user-agent": "User-Agent"}
 _NEEDED = frozenset({"certificate", "http-passwd", "http-user", "load-cookies", "private-key"})
 
 
-def looks_like_aria2(head: str) -> bool:
+def is_aria2_input(head: str) -> bool:
     """Whether a text has an indented option after a URL, or a line of several URLs."""
     return _INDENTED.search(head) is not None or _MIRRORS.search(head) is not None
 

@@ -49,7 +49,7 @@ def is_directory_index(head: str) -> bool:
     return _INDEX.search(head) is not None
 
 
-class Page(NamedTuple):
+class IndexPage(NamedTuple):
     """The entries of a page, relative to its directory and encoded as there; directories end with a slash.
 
     Each of ``files`` comes with the number of its line. ``doubts`` are reasons why entries may be missing.
@@ -90,7 +90,7 @@ class _Address(NamedTuple):
     fragment: str
 
 
-def read_page(text: str, place: str | None, content_type: str | None = None) -> Page:
+def read_page(text: str, place: str | None, content_type: str | None = None) -> IndexPage:
     """Read the page of the directory at ``place``, which is None if the page's address is unknown.
 
     ``text`` is as ``page_names.read_text`` gives it; ``content_type`` is the server's header.
@@ -100,7 +100,7 @@ def read_page(text: str, place: str | None, content_type: str | None = None) -> 
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
     links = read_links(text)
-    page = Page([], [], links.doubts)
+    page = IndexPage([], [], links.doubts)
     stated = find_stated(content_type, text)
     home, base = _locate(place), _join(place, encode_link(links.base, stated))
     files: set[bytes] = set()
@@ -205,7 +205,7 @@ def _is_listed(rest: list[bytes], files: set[bytes], directories: set[bytes]) ->
     return bool(rest) and (rest[0] in directories or (len(rest) == 1 and rest[0] in files))
 
 
-def load_page(source: Source, place: str | None) -> Page:
+def load_page(source: Source, place: str | None) -> IndexPage:
     """Read the page in ``source``. Raises BrokenDocumentError: it is too long."""
     return read_page(_load_text(source), place, source.content_type)
 

@@ -18,7 +18,7 @@ _PIECE_CHARS = 1 << 16
 _MOST_UNREAD_CHARS = 1 << 20  # of scripts and images within a page; the worst takes two seconds
 
 
-class Links(NamedTuple):
+class LinkParser(NamedTuple):
     """``targets`` are as written, each with the number of its line; ``base`` is that of ``<base href>``.
 
     ``doubts`` are reasons why links may be missing.
@@ -29,7 +29,7 @@ class Links(NamedTuple):
     doubts: list[str]
 
 
-def read_links(text: str) -> Links:
+def read_links(text: str) -> LinkParser:
     """Read all links of a page."""
     parser = _Parser()
     for begin in range(0, len(text), _PIECE_CHARS):
@@ -41,7 +41,7 @@ def read_links(text: str) -> Links:
         (CUT, "<" in parser.rawdata or not parser.has_ended),
         (_NEXT, parser.has_next),
     )
-    return Links(parser.targets, parser.base or "", [reason for reason, holds in reasons if holds])
+    return LinkParser(parser.targets, parser.base or "", [reason for reason, holds in reasons if holds])
 
 
 class _Parser(HTMLParser):

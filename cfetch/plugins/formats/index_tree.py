@@ -16,7 +16,7 @@ from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.source import HEAD_BYTES, Source
 from cfetch.manifest.urls import UrlError, decode_last_segment
-from cfetch.plugins.formats.html_index import Page, find_place, is_directory_index, load_page, read_page
+from cfetch.plugins.formats.html_index import IndexPage, find_place, is_directory_index, load_page, read_page
 from cfetch.plugins.formats.page_names import read_text
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away
 from cfetch.run.request_connections import open_loop
@@ -39,7 +39,7 @@ class _Directory(NamedTuple):
 class IndexTree:
     """The files below ``place``, whose own page is ``page``. ``notes`` are for the user."""
 
-    def __init__(self, place: str, page: Page) -> None:
+    def __init__(self, place: str, page: IndexPage) -> None:
         self._place = place
         self._page = page
         self._directories = 0
@@ -71,7 +71,7 @@ class IndexTree:
         more = f" (and {len(self._doubts) - 1} more like it)" if len(self._doubts) > 1 else ""
         return f"{self._doubts[0]}{more}" if self._doubts else None
 
-    def _take(self, directory: _Directory, page: Page) -> Iterator[dict[str, object]]:
+    def _take(self, directory: _Directory, page: IndexPage) -> Iterator[dict[str, object]]:
         """Yield the files of a page, and queue its directories. Raises UsageError."""
         for doubt in page.doubts:
             self._doubts.append(f"{printable(directory.path) or 'the directory'}: {doubt}")
@@ -111,7 +111,7 @@ class IndexTree:
         what = f"the directory {printable(directory.path)} of {SecretUrl(self._place)}"
         return await ask_list(what, SecretUrl(self._place + directory.link), transport, clock)
 
-    def _read(self, directory: _Directory, answer: Answer) -> Page | str:
+    def _read(self, directory: _Directory, answer: Answer) -> IndexPage | str:
         """Return the page of a directory, or why there is none."""
         url = self._place + directory.link
         if answer.status in REFUSALS:

@@ -42,7 +42,7 @@ def refuse_bomb(what: str) -> BrokenDocumentError:
     return BrokenDocumentError(0, f"{what}; write it as JSON Lines yourself if you trust it")
 
 
-class Chunk(NamedTuple):
+class ColumnChunk(NamedTuple):
     """The pages of one column of a row group: their position, their bytes in the file, their values."""
 
     begin: int
@@ -55,7 +55,7 @@ class RowGroup(NamedTuple):
 
     rows: int
     plain_bytes: int
-    chunks: list[Chunk]
+    chunks: list[ColumnChunk]
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _make_group(fields: dict[int, Any]) -> RowGroup:
         begin, dictionary = about[9], about.get(11, 0)
         if 0 < dictionary < begin:  # as Arrow does
             begin = dictionary
-        chunks.append(Chunk(begin, about[7], about[5]))
+        chunks.append(ColumnChunk(begin, about[7], about[5]))
     group = RowGroup(fields[3], fields[2], chunks)
     if any(type(number) is not int for number in (group.rows, group.plain_bytes, *itertools.chain(*chunks))):
         raise TypeError("a field is no number")
@@ -229,7 +229,7 @@ class _Sums:
             self.as_dictionary.add(path)
 
 
-def _read_pages(file: BinaryIO, chunk: Chunk, size_bytes: int) -> Iterator[dict[int, Any]]:
+def _read_pages(file: BinaryIO, chunk: ColumnChunk, size_bytes: int) -> Iterator[dict[int, Any]]:
     """Yield the headers of a column chunk's pages, at the positions where Arrow reads them."""
     position, end, values = chunk.begin, chunk.begin + chunk.stored_bytes, 0
     if not 0 <= position <= end <= size_bytes:

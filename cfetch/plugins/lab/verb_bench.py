@@ -207,7 +207,7 @@ def _compare(
     from cfetch.plugins.lab.pages.bench_page import make_bench_page
     from cfetch.plugins.lab.views.bench_view import view
     from cfetch.plugins.monitors.serving import open_serving
-    from cfetch.show.metrics_reading import Run
+    from cfetch.show.metrics_reading import MetricsRun
     from cfetch.show.page.html import write_html
     from cfetch.show.page.run_part import RunPart, read_run
     from cfetch.storage.outputs import find_output
@@ -216,7 +216,7 @@ def _compare(
     for file in filter(None, (html, junit)):
         find_output(file)
 
-    def keep_run(recorded: Run) -> None:
+    def keep_run(recorded: MetricsRun) -> None:
         if html is not None:
             parts.append(read_run(recorded))
 

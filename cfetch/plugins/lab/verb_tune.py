@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from cfetch.plugins.lab.views.tuning_document import Tuning
 
 
-class Policy(StrEnum):
+class TunedPolicy(StrEnum):
     """The policy whose options are tuned."""
 
     adaptive = "adaptive"
     cloudfetch = "cloudfetch"
 
 
-class Engine(StrEnum):
+class ReplayEngine(StrEnum):
     """Where the replay runs."""
 
     local = "local"
@@ -45,14 +45,14 @@ Out = Annotated[
     typer.Option(help="Write the values to this file, for --config.", metavar="FILE", show_default=False),
 ]
 Whose = Annotated[
-    Policy | None,
+    TunedPolicy | None,
     typer.Option(
         help="Tune this policy (default: the one that the runs had; where they had none, adaptive).",
         show_default=False,
     ),
 ]
 Where = Annotated[
-    Engine, typer.Option(help="In this process, or on Spark (extra `spark`); both answer alike.")
+    ReplayEngine, typer.Option(help="In this process, or on Spark (extra `spark`); both answer alike.")
 ]
 Master = Annotated[
     str | None,
@@ -66,7 +66,7 @@ def tune(
     grid: Grid = None,
     policy: Whose = None,
     out: Out = None,
-    engine: Where = Engine.local,
+    engine: Where = ReplayEngine.local,
     spark_master: Master = None,
     html: HtmlOption = None,
     json: JsonOption = False,
@@ -90,7 +90,7 @@ def tune(
     from cfetch.plugins.lab.tuning.use_case import tune as run_tune
     from cfetch.storage.outputs import find_output
 
-    if spark_master is not None and engine is Engine.local:
+    if spark_master is not None and engine is ReplayEngine.local:
         raise UsageError("--spark-master is for --engine spark")
     for path in (out, html):
         if path is not None:

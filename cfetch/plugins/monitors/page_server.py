@@ -31,7 +31,14 @@ from cfetch.base.secret import SecretText, printable
 from cfetch.plugins.monitors.openmetrics import RunMetrics
 from cfetch.plugins.monitors.page_state import PageState
 from cfetch.show.page.html import render_live_html
-from cfetch.wire.serving import Access, FaultLines, Limits, descriptors_for, is_loopback, serve_app
+from cfetch.wire.serving import (
+    FaultLines,
+    ServerAccess,
+    ServerLimits,
+    descriptors_for,
+    is_loopback,
+    serve_app,
+)
 
 LIVE_EVERY_S = 1.0
 PAGE_EVERY_S = 2.0
@@ -39,7 +46,7 @@ PAGE_SHARE = 0.05  # of a processor, at most, to make documents while somebody l
 MOST_READERS = 16  # of events; more are refused
 # Readers, and as many short requests, beside the connections that come in one turn. No request has a body; to
 # read one, however long, would take time of the run.
-LIMITS = Limits(connections=64, linger_s=0, unread_bytes=128 << 20)
+LIMITS = ServerLimits(connections=64, linger_s=0, unread_bytes=128 << 20)
 PAGE_DESCRIPTORS = descriptors_for(LIMITS.connections)
 LAST_WORDS_S = 2.0  # for the last document, once the run has ended
 _HEADERS = {
@@ -144,7 +151,7 @@ class PageServer:
             ]
         )
         remedy = "only this machine may ask, as localhost; with --serve-token-env others may"
-        access = Access(self._token, remedy=remedy)
+        access = ServerAccess(self._token, remedy=remedy)
         try:
             served = await serve_app(app, *self._address, access, LIMITS, self._faults)
         except UsageError as fault:

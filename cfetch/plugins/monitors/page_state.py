@@ -27,7 +27,7 @@ from cfetch.show.live.prediction import predict
 from cfetch.show.live.time_left import TimeLeft
 from cfetch.show.live.view import View
 from cfetch.show.metrics import make_header
-from cfetch.show.page.document import Page
+from cfetch.show.page.document import PageDocument
 from cfetch.show.page.run_part import RunPart
 from cfetch.show.page.runs_page import make_live_page, make_parts
 
@@ -114,21 +114,21 @@ class PageState:
         elif (kept := make_event_record(event)) is not None:
             self._part.add(kept)
 
-    def make_page(self) -> Page:
+    def make_page(self) -> PageDocument:
         """The page of the run so far."""
         try:
             return self._draw()
         except Exception as error:  # noqa: BLE001 - the picture of a run is not worth its loss
             note = self._note_fault("the charts cannot be drawn now", error)
-            return Page(title="cfetch: live", note=note, version=__version__, parts=[])
+            return PageDocument(title="cfetch: live", note=note, version=__version__, parts=[])
 
-    def _draw(self) -> Page:
+    def _draw(self) -> PageDocument:
         if self._part is None:
-            return Page(title="cfetch: waiting for a run", note="", version=__version__, parts=[])
+            return PageDocument(title="cfetch: waiting for a run", note="", version=__version__, parts=[])
         if self._names:
             runs = [*self._before, self._part]
             title, names = "cfetch bench: live", self._names[: len(runs)]
-            return Page(title=title, note="", version=__version__, parts=make_parts(runs, names))
+            return PageDocument(title=title, note="", version=__version__, parts=make_parts(runs, names))
         progress, is_over = self._view.progress, self._view.summary is not None
         active = progress.active if progress is not None and not is_over else []
         return make_live_page(

@@ -8,7 +8,7 @@ from cfetch.show.format import count, plural, rate, size
 from cfetch.show.live.executors import sort_by_trouble
 from cfetch.show.live.trouble_texts import share_text
 from cfetch.show.live.volumes import by_trouble
-from cfetch.show.page.document import AnySection, Cell, Table
+from cfetch.show.page.document import AnySection, Cell, PageTable
 
 MOST_ROWS = 50  # a cluster may have thousands of executors; those in trouble come first
 
@@ -25,10 +25,10 @@ def list_places(progress: Progress | None) -> list[AnySection]:
     return tables
 
 
-def _list_volumes(volumes: Sequence[VolumeView]) -> Table:
+def _list_volumes(volumes: Sequence[VolumeView]) -> PageTable:
     used = sum(volume.breaker != "open" for volume in volumes)
     most_bytes = max(volume.bytes_done for volume in volumes)
-    return Table(
+    return PageTable(
         title="Volumes",
         note=f"{used} of {len(volumes)} in use{_describe_rest(len(volumes), 'volume')}",
         columns=[
@@ -67,10 +67,10 @@ def _volume_state(volume: VolumeView) -> Cell:
     return Cell(text="● in use") if volume.breaker == "closed" else Cell(text="? on trial", tone="bad")
 
 
-def _list_executors(executors: Sequence[ExecutorView]) -> Table:
+def _list_executors(executors: Sequence[ExecutorView]) -> PageTable:
     tasks = plural(sum(executor.tasks for executor in executors), "task")
     fastest_bps = max(executor.rate_bps for executor in executors) or 1.0
-    return Table(
+    return PageTable(
         title="Executors",
         note=f"{plural(len(executors), 'executor')}, {tasks}{_describe_rest(len(executors), 'executor')}",
         columns=["executor", ">tasks", ">files", "rate", "state"],

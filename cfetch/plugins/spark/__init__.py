@@ -55,13 +55,13 @@ def register(spark: "SparkSession") -> None:
 
     with spark_session(None, spark) as session:
         refuse_older_spark(OLDEST_SOURCES, "a data source of cfetch")
-        from cfetch.plugins.spark.frames.feed_source import FeedSource
+        from cfetch.plugins.spark.frames.feed_source import FeedDataSource
         from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
         from cfetch.plugins.spark.frames.source import FilesSource
         from cfetch.plugins.spark.job import count_slots
 
         slots = count_slots(session)  # no source can ask a session for them
-        for source in (FilesSource, FeedSource, WebdatasetSink, ParquetSink):
+        for source in (FilesSource, FeedDataSource, WebdatasetSink, ParquetSink):
             _register_source(session, type(source.__name__, (source,), {"slots": slots}))
         check_planning_python(session)
 

@@ -36,8 +36,8 @@ from cfetch.storage.buckets.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.shares.cut import Pace
-from cfetch.tasks.shares.driver import Setup, ShareEngine
+from cfetch.tasks.shares.cut import ExpectedPace
+from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.wire.network import make_network
 
@@ -58,7 +58,7 @@ class SparkEngine(ShareEngine):
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        super().__init__(_SparkTasks(plan, settings), Setup(plan, root, state, settings, origin, clock))
+        super().__init__(_SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock))
 
 
 class _SparkTasks:
@@ -95,7 +95,7 @@ class _SparkTasks:
             self._plan,
             account,
             directory,
-            pace=Pace(concurrency=self._settings.concurrency),
+            pace=ExpectedPace(concurrency=self._settings.concurrency),
             slots=self.slots,
             per_host=self._settings.per_host,
         )

@@ -10,7 +10,7 @@ from cfetch.plugins.spark.prepare.prepared import PreparedPlan
 from cfetch.plugins.spark.share_files import ShareFiles, write_shares
 from cfetch.show.format import plural
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.shares.cut import Pace
+from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.plan_cut import cut_plan, note_slow_host
 
 
@@ -23,7 +23,7 @@ class OpenShares(NamedTuple):
 
 
 def find_open_shares(
-    plan: Frozen, account: Account, directory: Path, *, pace: Pace, slots: int, per_host: int | None
+    plan: Frozen, account: Account, directory: Path, *, pace: ExpectedPace, slots: int, per_host: int | None
 ) -> OpenShares:
     """Find the shares of all entries that are not in the account.
 

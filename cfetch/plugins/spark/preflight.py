@@ -62,7 +62,7 @@ class Look(NamedTuple):
     store: tuple[str, dict[str, str]] | None = None
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SeenExecutor(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one executor. ``faults`` say why it cannot work; ``wall_s`` is in seconds since 1970."""
 
     executor: str
@@ -73,14 +73,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int | None = None
 
 
-class Verdict(NamedTuple):
+class ExecutorVerdict(NamedTuple):
     """The executors that cannot work, with the reasons, and notes about others; all for a person."""
 
     faults: list[str]
     notes: list[str]
 
 
-def look_around(look: Look) -> Seen:
+def probe_executor(look: Look) -> SeenExecutor:
     """Look at this executor."""
     tried = [_try_directory(option, path) for option, path in look.directories]
     free_bytes = None
@@ -89,7 +89,7 @@ def look_around(look: Look) -> Seen:
     else:
         with suppress(OSError):
             free_bytes = disk_usage(look.directories[0][1]).free
-    return Seen(
+    return SeenExecutor(
         executor=name_executor(),
         version=__version__,
         wall_s=time.time(),
@@ -129,7 +129,7 @@ def _try_source(host: str, port: int) -> str | None:
     return None
 
 
-def judge(seen: Sequence[Seen], began_s: float, ended_s: float, free_bytes: int) -> Verdict:
+def judge(seen: Sequence[SeenExecutor], began_s: float, ended_s: float, free_bytes: int) -> ExecutorVerdict:
     """Judge executors by the driver's version, its clock during the look, and its free space. Pure."""
     faults: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
@@ -152,7 +152,7 @@ def judge(seen: Sequence[Seen], began_s: float, ended_s: float, free_bytes: int)
         if state.free_bytes is not None and not state.faults and state.free_bytes < SAME_DISK * free_bytes:
             text = f"sees only {size(state.free_bytes)} free at --to, and the driver {size(free_bytes)}"
             notes.setdefault(text, []).append(state.executor)
-    return Verdict(_name_culprits(faults), _name_culprits(notes))
+    return ExecutorVerdict(_name_culprits(faults), _name_culprits(notes))
 
 
 def _name_culprits(said: dict[str, list[str]]) -> list[str]:
@@ -234,7 +234,7 @@ def check_executors(
     """
     free_bytes = disk_usage(look.directories[0][1]).free
     began_s, is_told = time.time(), False
-    look_at_all = partial(run_tasks, spark, [look] * slots, look_around, Seen)
+    look_at_all = partial(run_tasks, spark, [look] * slots, probe_executor, SeenExecutor)
     seen = start_thread(spark, look_at_all, tag, "cfetch: look at the executors")
     while not wait([seen], LOOK_S).done:
         said = find_task_error(spark, tag)

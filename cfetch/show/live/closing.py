@@ -109,9 +109,9 @@ def _end_lines(end: EndRecord | None) -> list[str]:
     """The cause that decided the end, and advice."""
     if end is None or end.tail == Tail():
         return []
-    from cfetch.show.ending_text import Setup, explain_tail
+    from cfetch.show.ending_text import MitigationSetup, explain_tail
 
-    lines = explain_tail(end.tail, Setup(end.policy, end.widths, end.most))
+    lines = explain_tail(end.tail, MitigationSetup(end.policy, end.widths, end.most))
     return [f"  {line}" for line in lines]
 
 

@@ -35,7 +35,7 @@ from cfetch.base.events import (
 )
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
-from cfetch.show.ending import Limits, describe_setup
+from cfetch.show.ending import RunLimits, describe_setup
 from cfetch.show.format import duration, plural, rate, size, sizes
 from cfetch.show.live.closing import closing_lines
 from cfetch.show.live.fact import Fact
@@ -235,7 +235,7 @@ def _count_active(event: Progress) -> int:
 def _start_fact(event: RunStarted) -> Fact:
     destination = printable(event.destination)
     known = sizes(event.bytes_known, event.sizes_unknown, event.files)
-    limits = Limits.of(event.settings, event.concurrency)
+    limits = RunLimits.of(event.settings, event.concurrency)
     setup = describe_setup(limits, event.concurrency)
     text = f"{plural(event.files, 'file')} ({known}) to {destination}, {setup}"
     data: dict[str, object] = {

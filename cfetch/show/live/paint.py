@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cfetch.base.events import ActiveAttempt, Progress, RunStarted
 from cfetch.base.secret import printable
-from cfetch.show.ending import Limits, describe_setup
+from cfetch.show.ending import RunLimits, describe_setup
 from cfetch.show.format import cells, count, duration, fit, plural, rate, shorten, size
 from cfetch.show.live.executors import executors_line, executors_panel
 from cfetch.show.live.files_under_way import by_risk, fold_segments
@@ -18,7 +18,7 @@ from cfetch.show.live.host_rows import hosts_panel, pace_panel
 from cfetch.show.live.pace import Pace
 from cfetch.show.live.prediction import percent_text, predict, total_text
 from cfetch.show.live.rows import bar, header, rows
-from cfetch.show.live.view import Note, View
+from cfetch.show.live.view import ShownNote, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
 from cfetch.show.table_text import sparkline
 
@@ -84,7 +84,7 @@ def _join_parts(*parts: tuple[str, str]) -> Text:
 
 
 def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
-    limits = Limits.of(run.settings, run.concurrency)
+    limits = RunLimits.of(run.settings, run.concurrency)
     places = max(view.hosts.count_places(progress.active), len({attempt.id for attempt in progress.active}))
     setup = describe_setup(limits, places)
     age = duration(view.t_s)
@@ -225,7 +225,7 @@ def _draw_pace(pace: Pace, active: list[ActiveAttempt], title: str, width: int, 
     return [*failures, *panel, header(title, "", width, False), *slow]
 
 
-def _draw_note(note: Note, width: int) -> Text:
+def _draw_note(note: ShownNote, width: int) -> Text:
     sign, style = _NOTES[note.kind]
     name = shorten(note.path, max(16, width // 3))
     age = f"{duration(note.t_s):>6} "

@@ -46,7 +46,7 @@ _TROUBLES = (
 )  # fmt: skip
 
 
-class Note(NamedTuple):
+class ShownNote(NamedTuple):
     """A problem, or the reaction to a problem."""
 
     t_s: float
@@ -66,7 +66,7 @@ class View:
         self.hosts = SlowHosts()
         self.pace = Pace()
         self.stopping: str | None = None
-        self.notes: deque[Note] = deque(maxlen=NOTES)
+        self.notes: deque[ShownNote] = deque(maxlen=NOTES)
         self.fallback_at: FallbackTriggered | None = None
         self.is_slowed = False  # nothing is cancelled during a slowdown
         self._slow: set[int] = set()  # entries with a cancelled attempt
@@ -112,7 +112,7 @@ class View:
             self._slow.add(event.id)
             self._note_straggler(event)
         elif isinstance(event, RunNoted):
-            self.notes.append(Note(event.t_s, "waiting", "", event.note))  # there are few, all different
+            self.notes.append(ShownNote(event.t_s, "waiting", "", event.note))  # there are few, all different
         elif isinstance(event, _TROUBLES):
             from cfetch.show.live.trouble_texts import describe_trouble  # most runs have no trouble
 
@@ -125,13 +125,15 @@ class View:
 
     def _note_failure(self, t_s: float, record: FileRecord) -> None:
         if record.status == "failed":
-            self.notes.append(Note(t_s, "failed", record.path, record.error or record.error_kind or "failed"))
+            self.notes.append(
+                ShownNote(t_s, "failed", record.path, record.error or record.error_kind or "failed")
+            )
 
     def _note_once(self, t_s: float, kind: "NoteKind", path: str, text: str) -> None:
         """Add a note; it replaces a last note of the same kind, so that failures stay visible."""
         if self.notes and self.notes[-1].kind == kind:
             self.notes.pop()
-        self.notes.append(Note(t_s, kind, path, text))
+        self.notes.append(ShownNote(t_s, kind, path, text))
 
     def _note_straggler(self, event: StragglerCancelled) -> None:
         if event.completed:
@@ -141,7 +143,7 @@ class View:
         if self.notes and self.notes[-1].path == event.path:
             self._note_once(event.t_s, "straggler", event.path, text)
         else:
-            self.notes.append(Note(event.t_s, "straggler", event.path, text))
+            self.notes.append(ShownNote(event.t_s, "straggler", event.path, text))
 
     def _measure(self, event: Progress) -> None:
         before = self._recent[-1] if self._recent else (0.0, 0)

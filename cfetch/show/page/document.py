@@ -43,7 +43,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     summary: str = ""
 
 
-class Verdict(Section, frozen=True, kw_only=True, omit_defaults=True, tag="verdict"):
+class PageVerdict(Section, frozen=True, kw_only=True, omit_defaults=True, tag="verdict"):
     """The sentence that a reader needs if they read no other, and ``lines`` of explanation."""
 
     text: str
@@ -63,7 +63,7 @@ class Lines(Section, frozen=True, kw_only=True, tag="lines"):
     lines: list[str]
 
 
-class Table(Section, frozen=True, kw_only=True, tag="table"):
+class PageTable(Section, frozen=True, kw_only=True, tag="table"):
     """Rows of cells. A column whose name begins with ``>`` is aligned right. ``folded``: shown on demand.
 
     ``command`` stands above the rows and can be copied. On a narrow screen each row becomes a block of lines,
@@ -164,10 +164,10 @@ class Dots(Section, frozen=True, kw_only=True, tag="dots"):
     series: list[str] = []
 
 
-AnySection = Verdict | Cards | Lines | Table | Timeline | Throughput | FileTimes | Dots
+AnySection = PageVerdict | Cards | Lines | PageTable | Timeline | Throughput | FileTimes | Dots
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PagePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A part of the page: the overview, or one run."""
 
     title: str
@@ -175,11 +175,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sections: list[AnySection]
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class PageDocument(msgspec.Struct, frozen=True, kw_only=True):
     """The whole page."""
 
     schema: str = "cfetch.page/1"
     title: str
     note: str
     version: str
-    parts: list[Part]
+    parts: list[PagePart]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.show.page.document import Page
+from cfetch.show.page.document import PageDocument
 from cfetch.storage.outputs import open_output
 
 _SCRIPTS = (
@@ -28,12 +28,12 @@ _STYLES = ("vendor/uPlot.min.css", "page.css")
 _ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029\x7f"}
 
 
-def render_html(page: Page) -> str:
+def render_html(page: PageDocument) -> str:
     """The file's text. It makes no request of any kind."""
     return _fill_template(_encode_document(page), connect="")
 
 
-def write_html(page: Page, path: Path) -> None:
+def write_html(page: PageDocument, path: Path) -> None:
     """Write the file, in one step. Raises as ``open_output``."""
     with open_output(path, private=False) as file:
         file.write(render_html(page))
@@ -44,7 +44,7 @@ def render_live_html() -> str:
     return _fill_template("null", connect=" connect-src 'self';")
 
 
-def _encode_document(page: Page) -> str:
+def _encode_document(page: PageDocument) -> str:
     """JSON in which no character ends a script element or a line of script."""
     return msgspec.json.encode(page).decode().translate(_ESCAPES)
 

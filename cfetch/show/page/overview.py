@@ -11,7 +11,7 @@ from cfetch.base.secret import printable
 from cfetch.show.document import RunLine
 from cfetch.show.format import count, duration, rate, size
 from cfetch.show.metrics import RunHeader
-from cfetch.show.page.document import AnySection, Card, Cards, Cell, Table, Tone
+from cfetch.show.page.document import AnySection, Card, Cards, Cell, PageTable, Tone
 
 
 class _Figure(NamedTuple):
@@ -49,7 +49,7 @@ def compare_runs(lines: Sequence[RunLine], names: Sequence[str]) -> AnySection:
         [name, *(_text_of(figure, line) for figure in _FIGURES)]
         for name, line in zip(names, lines, strict=True)
     ]
-    return Table(title="Runs", columns=["run", *(f">{figure.label}" for figure in _FIGURES)], rows=rows)
+    return PageTable(title="Runs", columns=["run", *(f">{figure.label}" for figure in _FIGURES)], rows=rows)
 
 
 def _make_cards(line: RunLine) -> Iterator[Card]:
@@ -66,7 +66,7 @@ def _make_cards(line: RunLine) -> Iterator[Card]:
         )
 
 
-def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> Table:
+def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> PageTable:
     """A row for each figure that is not 0 in both runs."""
     shown = [
         figure
@@ -78,7 +78,7 @@ def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> Table
         for figure in shown
     ]
     columns = ["", *(f">{name}" for name in names), ">change"]
-    return Table(title="At a glance", columns=columns, rows=rows, small=True)
+    return PageTable(title="At a glance", columns=columns, rows=rows, small=True)
 
 
 def _change_of(figure: _Figure, first: RunLine, second: RunLine) -> Cell:
@@ -138,8 +138,10 @@ def list_settings(headers: Sequence[RunHeader], names: Sequence[str]) -> list[An
     ]
     columns = ["setting", *names, "default"]
     return [
-        Table(title="Settings", note="that are not the defaults", columns=columns, rows=versions + changed),
-        Table(title="All other settings", columns=columns, rows=usual, folded=True),
+        PageTable(
+            title="Settings", note="that are not the defaults", columns=columns, rows=versions + changed
+        ),
+        PageTable(title="All other settings", columns=columns, rows=usual, folded=True),
     ]
 
 

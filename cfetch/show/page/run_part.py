@@ -11,8 +11,18 @@ from cfetch.show.analysis import Most, ReportBuilder, RunAccount
 from cfetch.show.document import FailureKind, HostLine, Mitigation, Report, RunLine
 from cfetch.show.format import count, duration, plural, rate, size
 from cfetch.show.metrics import RunHeader
-from cfetch.show.metrics_reading import Record, Run
-from cfetch.show.page.document import AnySection, Cell, Curve, FileTimes, Lines, Part, Table, Tone, Verdict
+from cfetch.show.metrics_reading import MetricsRun, Record
+from cfetch.show.page.document import (
+    AnySection,
+    Cell,
+    Curve,
+    FileTimes,
+    Lines,
+    PagePart,
+    PageTable,
+    PageVerdict,
+    Tone,
+)
 from cfetch.show.page.file_times import FileTimesBuilder
 from cfetch.show.page.ideal import IdealBuilder
 from cfetch.show.page.run_names import began_at
@@ -61,7 +71,7 @@ class RunPart:
         """The distribution of its files' times; see ``FileTimesBuilder``."""
         return self._times.curves(name, alone_name)
 
-    def verdict(self, line: RunLine) -> Verdict:
+    def verdict(self, line: RunLine) -> PageVerdict:
         """The verdict on the run, which is over and has the headline ``line``."""
         return judge_run(line, self._ideal.ideal_s(line.elapsed_s))
 
@@ -73,18 +83,18 @@ class RunPart:
         shown_s: float,
         active: Sequence[ActiveAttempt] = (),
         is_over: bool = True,
-        verdict: Verdict | None = None,
-    ) -> Part:
+        verdict: PageVerdict | None = None,
+    ) -> PagePart:
         """The part, with the headline ``line``. Charts show ``shown_s``; attempts under way last until then.
 
         It begins with the ``verdict``, if the page's own is on several runs.
         """
         if is_over and line.had_nothing_to_do:
             idle = Lines(title="Downloads", lines=["Nothing was downloaded: no file was missing."])
-            return Part(title=title, note=_describe_run(line), sections=[idle])
+            return PagePart(title=title, note=_describe_run(line), sections=[idle])
         if is_over and not line.complete and not line.bytes and not line.failed:
             nothing = Lines(title="Downloads", lines=["The run ended before the first file had come."])
-            return Part(title=title, note=_describe_run(line), sections=[nothing])
+            return PagePart(title=title, note=_describe_run(line), sections=[nothing])
         report = self._report.report([line])
         throughput = self._throughput.with_active(shown_s, active)
         sections: list[AnySection] = [] if verdict is None else [verdict]
@@ -95,10 +105,10 @@ class RunPart:
             sections.append(_list_stragglers(report))
         sections.append(_list_hosts(report, throughput.host_lines(), active))
         sections.append(_list_slowest(report))
-        return Part(title=title, note=_describe_run(line), sections=sections)
+        return PagePart(title=title, note=_describe_run(line), sections=sections)
 
 
-def read_run(run: Run) -> RunPart:
+def read_run(run: MetricsRun) -> RunPart:
     """Read a run to its end."""
     part = RunPart(run.header, str(run.source.absolute()))
     for record in run.records:
@@ -133,7 +143,7 @@ def _time_at(curve: Curve, share: float) -> float:
     return next((time_s for reached, time_s in pairs if reached >= share), curve.times_s[-1])
 
 
-def _list_stragglers(report: Report) -> Table:
+def _list_stragglers(report: Report) -> PageTable:
     """Cancelled attempts: first those that saved most, then the wrong and unknown ones."""
     sums = report.mitigations
     shown = sorted(sums.shown, key=lambda verdict: (verdict.saved_s is None, -(verdict.saved_s or 0.0)))
@@ -143,7 +153,7 @@ def _list_stragglers(report: Report) -> Table:
     longest_s = max(filter(None, ends_s), default=1.0)
     more = sums.cancelled - len(shown)
     rest = f"; {plural(more, 'further attempt')} had less effect" if more else ""
-    return Table(
+    return PageTable(
         title="Stragglers",
         note=f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
         f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} received and thrown away{rest}. "
@@ -170,10 +180,10 @@ def _since_start(verdict: Mitigation, end_s: float | None) -> float | None:
 def _bar_cell(time_s: float | None, longest_s: float, tone: Tone) -> Cell:
     if time_s is None:
         return Cell(text="never")
-    return Cell(text=duration(time_s), bar=_share_of(time_s, longest_s), tone=tone)
+    return Cell(text=duration(time_s), bar=_length_of(time_s, longest_s), tone=tone)
 
 
-def _share_of(time_s: float, longest_s: float) -> float:
+def _length_of(time_s: float, longest_s: float) -> float:
     """The length of a bar; clocks of several machines may make a time negative."""
     return round(max(0.0, time_s) / longest_s, 3) if longest_s > 0 else 0.0
 
@@ -186,7 +196,7 @@ def _saved_cell(verdict: Mitigation) -> Cell:
     return Cell(text=f"✗ wrong: {duration(verdict.saved_s)}", tone="bad")
 
 
-def _list_hosts(report: Report, lines: dict[str, list[float]], active: Sequence[ActiveAttempt]) -> Table:
+def _list_hosts(report: Report, lines: dict[str, list[float]], active: Sequence[ActiveAttempt]) -> PageTable:
     under_way: Counter[str] = Counter()
     for attempt in active:
         under_way[attempt.host] += received_by(attempt)
@@ -205,7 +215,7 @@ def _list_hosts(report: Report, lines: dict[str, list[float]], active: Sequence[
         rows.append([printable(name, 80), line, "0", number, received, *[""] * 6])
     more = report.hosts_total - len(report.hosts)
     rest = f"; {plural(more, 'host')} more with fewer files" if more else ""
-    return Table(
+    return PageTable(
         title="Hosts",
         note=f"percentiles over the files that are done; bytes with those under way{rest}"
         if active
@@ -258,7 +268,7 @@ def _make_retry_command(header: RunHeader, source: str) -> str:
     return f"cfetch download MANIFEST {shlex.join(words)}"
 
 
-def _list_failures(report: Report, command: str) -> Table:
+def _list_failures(report: Report, command: str) -> PageTable:
     hosts = sorted({host for kind in report.failures for host in kind.hosts})[:MOST_FAILED_HOSTS]
     shown = hosts if len(hosts) > 1 else []  # a single host is in the message
     failed = sum(kind.files for kind in report.failures)
@@ -266,7 +276,7 @@ def _list_failures(report: Report, command: str) -> Table:
     if failed > 1:
         causes += f", for {plural(len(report.failures), 'cause')}"
     rest = "; this command brings what is left, with the same list as MANIFEST" if command else ""
-    return Table(
+    return PageTable(
         title="Failures",
         note=causes + rest,
         command=command,
@@ -289,9 +299,9 @@ def _name_cause(kind: FailureKind) -> str:
     return printable(kind.message, 400) or "no reason is recorded"
 
 
-def _list_slowest(report: Report) -> Table:
+def _list_slowest(report: Report) -> PageTable:
     longest_s = max((file.elapsed_s for file in report.slowest), default=0.0)
-    return Table(
+    return PageTable(
         title="Slowest files",
         note="from the first attempt to the end, and why",
         columns=["file", ">size", "time", ">rate", ">tries", "why"],
@@ -299,7 +309,7 @@ def _list_slowest(report: Report) -> Table:
             [
                 Cell(text=printable(file.path), path=True),
                 size(file.size_bytes),
-                Cell(text=duration(file.elapsed_s), bar=_share_of(file.elapsed_s, longest_s), tone="dim"),
+                Cell(text=duration(file.elapsed_s), bar=_length_of(file.elapsed_s, longest_s), tone="dim"),
                 rate(file.rate_bps),
                 str(file.attempts),
                 file.why,

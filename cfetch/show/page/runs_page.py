@@ -9,8 +9,8 @@ from cfetch.base.secret import printable
 from cfetch.base.version import __version__
 from cfetch.show.document import RunLine
 from cfetch.show.format import plural
-from cfetch.show.metrics_reading import Run
-from cfetch.show.page.document import AnySection, Page, Part
+from cfetch.show.metrics_reading import MetricsRun
+from cfetch.show.page.document import AnySection, PageDocument, PagePart
 from cfetch.show.page.overview import compare_runs, list_settings
 from cfetch.show.page.run_names import began_at, name_runs, title_of
 from cfetch.show.page.run_part import RunPart, make_times, read_run
@@ -22,13 +22,15 @@ ALONE = "without mitigation (estimate)"  # the curve of the same files, left alo
 CHARTED = 3  # runs with charts: a bench has as many, and more make the page heavy
 
 
-def make_runs_page(runs: Iterable[Run]) -> Page:
+def make_runs_page(runs: Iterable[MetricsRun]) -> PageDocument:
     """Read all ``runs`` to their ends, and make their page."""
     parts = [read_run(run) for run in runs]
     headers = [part.header for part in parts]
     names = name_runs(headers, [part.source for part in parts])
     note = f"{began_at(headers[0])} on {printable(headers[0].host, 60)}" if len(parts) == 1 else ""
-    return Page(title=title_of(headers), note=note, version=__version__, parts=make_parts(parts, names))
+    return PageDocument(
+        title=title_of(headers), note=note, version=__version__, parts=make_parts(parts, names)
+    )
 
 
 def make_live_page(
@@ -39,7 +41,7 @@ def make_live_page(
     *,
     is_over: bool = False,
     received_bytes: int = 0,
-) -> Page:
+) -> PageDocument:
     """The page of a run under way, with the attempts that are ``active`` now, and further ``tables``.
 
     ``received_bytes``: those of attempts under way included.
@@ -59,14 +61,14 @@ def make_live_page(
     if curves := run.curves("this run", ALONE):
         sections.append(make_times(curves))
     parts = [
-        Part(title="Overview", sections=sections),
+        PagePart(title="Overview", sections=sections),
         run.part("Run", line, shown_s=line.elapsed_s, active=active, is_over=is_over),
-        Part(title="Settings", sections=list_settings([run.header], ["this run"])),
+        PagePart(title="Settings", sections=list_settings([run.header], ["this run"])),
     ]
-    return Page(title="cfetch: live", note="", version=__version__, parts=parts)
+    return PageDocument(title="cfetch: live", note="", version=__version__, parts=parts)
 
 
-def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:
+def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[PagePart]:
     """The overview of all runs, a part for each of the latest, and their settings."""
     lines = [run.line() for run in runs]
     verdicts = [run.verdict(line) for run, line in zip(runs, lines, strict=True)]
@@ -82,7 +84,7 @@ def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:
     left = len(runs) - len(latest)
     note = f"charts of the latest {CHARTED} runs; {plural(left, 'run')} only in the table" if left else ""
     return [
-        Part(title="Overview", note=note, sections=sections),
+        PagePart(title="Overview", note=note, sections=sections),
         *(
             runs[index].part(
                 "Run" if is_single else names[index],
@@ -92,7 +94,7 @@ def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[Part]:
             )
             for index, shown_s in zip(latest, _choose_axes([lines[index] for index in latest]), strict=True)
         ),
-        Part(title="Settings", sections=settings),
+        PagePart(title="Settings", sections=settings),
     ]
 
 

@@ -16,7 +16,7 @@ from cfetch.base.records import AttemptRecord, FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.format import duration, plural, rate, size
 from cfetch.show.page.document import Timeline
-from cfetch.show.saved_time import Verdict, list_verdicts
+from cfetch.show.saved_time import SavingVerdict, list_verdicts
 
 MOST_BARS = 6000
 MOST_STORIES = 1500
@@ -82,7 +82,7 @@ class TimelineBuilder:
             spans.append((max(0.0, end_s - attempt.elapsed_s), end_s, _UNDER_WAY, len(stories)))
             stories.append(_tell_active(attempt))
         bars, places = lay_out(spans)
-        bars, lanes = _share_lanes(bars, places)
+        bars, lanes = _merge_lanes(bars, places)
         attempts = len(bars)
         bars = merge_bars(bars, lanes, end_s)
         merged = f"; {attempts:,} attempts in {len(bars):,} bars" if attempts > len(bars) else ""
@@ -122,7 +122,7 @@ def lay_out(spans: Iterable[tuple[float, float, int, int]]) -> tuple[list[Bar], 
     return bars, lanes
 
 
-def _share_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
+def _merge_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
     """Let neighbouring places share a lane if there are more than ``most``; the bars, and the lanes."""
     together = max(1, -(-places // most))
     if together == 1:
@@ -177,7 +177,7 @@ def _tell_file(record: FileRecord) -> list[str]:
     return lines + [_tell_attempt(attempt, verdicts.get(id(attempt))) for attempt in record.attempts]
 
 
-def _tell_attempt(attempt: AttemptRecord, verdict: Verdict | None) -> str:
+def _tell_attempt(attempt: AttemptRecord, verdict: SavingVerdict | None) -> str:
     name = "helper" if attempt.helper else "try"
     first = "no byte"
     if attempt.first_byte_s is not None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from cfetch.show.document import RunLine
-from cfetch.show.ending_text import Setup, explain_tail, find_advice
+from cfetch.show.ending_text import MitigationSetup, explain_tail, find_advice
 from cfetch.show.format import count, duration, plural, rate
-from cfetch.show.page.document import Tone, Verdict
+from cfetch.show.page.document import PageVerdict, Tone
 
 CLOSE = 1.1  # times the ideal: less is noise
 GOOD = 1.5  # times the ideal: a run up to here needs no change
@@ -16,11 +16,11 @@ IDEAL = (
 )
 
 
-def judge_run(line: RunLine, ideal_s: float | None) -> Verdict:
+def judge_run(line: RunLine, ideal_s: float | None) -> PageVerdict:
     """The verdict on one run that is over; ``ideal_s`` as of ``IdealBuilder``."""
     if line.had_nothing_to_do:
         there = "The file was" if line.planned == 1 else f"All {plural(line.planned, 'file')} were"
-        return Verdict(
+        return PageVerdict(
             title="Verdict", text=f"{there} in place before: nothing had to be downloaded.", tone="good"
         )
     ratio = None if ideal_s is None else line.elapsed_s / ideal_s
@@ -28,18 +28,18 @@ def judge_run(line: RunLine, ideal_s: float | None) -> Verdict:
     text = _describe_result(line) + _compare_with_ideal(ideal_s, ratio)
     if reason := _explain_end(line):
         text += (", because " if is_slow else "; what set the end: ") + reason
-    return Verdict(
+    return PageVerdict(
         title="Verdict", text=f"{text}.", tone=_tone_of(line, ratio), lines=[] if ideal_s is None else [IDEAL]
     )
 
 
-def compare(lines: Sequence[RunLine], names: Sequence[str], verdicts: Sequence[Verdict]) -> Verdict:
+def compare(lines: Sequence[RunLine], names: Sequence[str], verdicts: Sequence[PageVerdict]) -> PageVerdict:
     """The verdict on several runs: the last against the one before it, or all by their speed."""
     is_alike = max(line.bytes for line in lines) * (1 - ALIKE) <= min(line.bytes for line in lines)
     if len(lines) == 2:
         text = _compare_two(lines[0], lines[1], names, is_alike=is_alike)
         own = [f"{name}: {verdict.text}" for name, verdict in zip(names, verdicts, strict=True)]
-        return Verdict(title="Verdict", text=text, lines=own)
+        return PageVerdict(title="Verdict", text=text, lines=own)
     speed = [1 / max(line.elapsed_s, 1e-9) if is_alike else line.rate_bps for line in lines]
     best, last = max(range(len(lines)), key=speed.__getitem__), len(lines) - 1
     verb = "took" if is_alike else "came at"
@@ -49,7 +49,7 @@ def compare(lines: Sequence[RunLine], names: Sequence[str], verdicts: Sequence[V
         text += ", and none was clearly faster"
     else:
         text += f"; the fastest, {names[best]}, {verb} {paces[best]}"
-    return Verdict(title="Verdict", text=f"{text}.", lines=[f"{names[last]}: {verdicts[-1].text}"])
+    return PageVerdict(title="Verdict", text=f"{text}.", lines=[f"{names[last]}: {verdicts[-1].text}"])
 
 
 def _compare_two(first: RunLine, second: RunLine, names: Sequence[str], *, is_alike: bool) -> str:
@@ -87,7 +87,7 @@ def _describe_result(line: RunLine) -> str:
 
 def _explain_end(line: RunLine) -> str:
     """What set the end, with its reason in brackets, and what to change; empty if no cause is known."""
-    setup = Setup(line.policy, line.widths, line.most)
+    setup = MitigationSetup(line.policy, line.widths, line.most)
     words = explain_tail(line.tail, setup)
     advice = words[-1:] if find_advice(line.tail, setup) else []
     what, reasons = words[:1], words[1 : len(words) - len(advice)]

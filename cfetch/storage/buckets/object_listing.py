@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.base.errors import VolumeFault
 from cfetch.manifest.entry import Entry
-from cfetch.storage.buckets.object_store import RUNS, About, Found, Listed
+from cfetch.storage.buckets.object_store import RUNS, About, FoundObject, Listed
 
 LOOKS_A_PAGE = 8
 MOST_PAGES = 1000  # a million objects in some 40 MB
@@ -119,16 +119,16 @@ class ListedPages:
         return objects
 
 
-def judge_listed(entry: Entry, listed: Listed, about: About | None) -> Found | None:
-    """What ``ObjectStore.look`` would tell of a listed object, as far as it matters; None: ask the store.
+def judge_listed(entry: Entry, listed: Listed, about: About | None) -> FoundObject | None:
+    """What ``ObjectStore.find_object`` would tell of a listed object, as far as it matters; None: ask the store.
 
     ``about`` is this machine's record of the object that had the same size and ETag. Another size needs no
     record. The ETag of an object that was put in one request is its MD5.
     """
     size_bytes, digest = listed.size_bytes, entry.digest
     if entry.size_bytes not in (size_bytes, None):
-        return Found(size_bytes, None, listed.changed_s)
+        return FoundObject(size_bytes, None, listed.changed_s)
     is_md5 = digest is not None and digest.algorithm == "md5" and bool(size_bytes)
     if is_md5 and digest is not None and listed.etag == f'"{digest.hex}"':
-        return Found(size_bytes, About(f"md5:{digest.hex}", None, ""), listed.changed_s)
-    return None if about is None else Found(size_bytes, about, listed.changed_s)
+        return FoundObject(size_bytes, About(f"md5:{digest.hex}", None, ""), listed.changed_s)
+    return None if about is None else FoundObject(size_bytes, about, listed.changed_s)

@@ -14,11 +14,11 @@ from cfetch.base.errors import Corrupt
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.buckets.object_listing import ListedPages, judge_listed
-from cfetch.storage.buckets.object_pieces import Pieces, Sending
+from cfetch.storage.buckets.object_pieces import Sending, UploadPieces
 from cfetch.storage.buckets.object_records import ObjectRecords, records_name
 from cfetch.storage.buckets.object_store import (
     About,
-    Found,
+    FoundObject,
     ObjectStore,
     StoreCalls,
 )
@@ -80,7 +80,7 @@ class OwnObjects:
 
     async def _undo(self, key: str, after: "asyncio.Task[None]") -> None:
         await asyncio.wait([after])
-        object_ = await self._store.look(key)
+        object_ = await self._store.find_object(key)
         if object_ is not None and object_.about is not None and object_.about.run == self.run_id:
             await self._delete(key)
 
@@ -126,7 +126,7 @@ class WaitingParts:
         self._parts.pop(part, None)
 
 
-class Bucket:
+class BucketOfRun:
     """An object store in one run: the values that its volume and all its parts share."""
 
     def __init__(
@@ -158,7 +158,7 @@ class Bucket:
         if self._directory is not None:
             await asyncio.to_thread(abort_dead_uploads, self._directory, os.environ, self.store.url)
 
-    async def find(self, entry: Entry) -> Found | None:
+    async def find(self, entry: Entry) -> FoundObject | None:
         """The object under the entry's name: by the listing if that is enough, else the store is asked.
 
         That an object was missing in the listing counts only if no other process brings it meanwhile.
@@ -175,7 +175,7 @@ class Bucket:
                 known = judge_listed(entry, listed, record)
                 if known is not None:
                     return known
-        object_ = await self.calls.ask(partial(self.store.look, key))
+        object_ = await self.calls.ask(partial(self.store.find_object, key))
         if object_ is not None and object_.about is not None:
             self.records.note(key, object_.size_bytes, object_.etag, object_.about)
         return object_
@@ -185,7 +185,7 @@ class Bucket:
         if await self.listing.reaches(key):
             listed = self.listing.find(key)
             return None if listed is None else listed.size_bytes
-        object_ = await self.calls.ask(partial(self.store.look, key))
+        object_ = await self.calls.ask(partial(self.store.find_object, key))
         return None if object_ is None else object_.size_bytes
 
 
@@ -196,11 +196,11 @@ class ObjectPart:
     ranges: HeldRanges | None = None
     has_rest = False
 
-    def __init__(self, bucket: Bucket, entry: Entry) -> None:
+    def __init__(self, bucket: BucketOfRun, entry: Entry) -> None:
         self._bucket = bucket
         self._line = bucket.calls.line
         self._entry = entry
-        self._pieces = Pieces(entry)
+        self._pieces = UploadPieces(entry)
         self._sending: Sending | None = None
         self._completing: asyncio.Task[None] | None = None
         self._is_finished = self._is_discarded = False
@@ -292,7 +292,7 @@ class ObjectPart:
         if self.position:
             self._drop()
             self.validator = self.stated = None
-            self._pieces = Pieces(self._entry)
+            self._pieces = UploadPieces(self._entry)
 
     def _drop(self) -> None:
         self._bucket.waiting.remove(self)

@@ -113,7 +113,7 @@ class Sending:
             self._task.result()
 
 
-class Pieces:
+class UploadPieces:
     """The bytes of an entry as they come: hashed, and cut into the pieces of an upload.
 
     ``position``: how many bytes have come, all of which are in ``hash``. ``held_bytes``: how many of them

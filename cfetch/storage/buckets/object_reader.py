@@ -31,7 +31,7 @@ class ObjectReader:
             raise self._explain(error, f"list {directory}") from None
         return sorted(name_ for name_ in names if name_ > name)
 
-    async def look_up(self, key: str) -> tuple[int, str] | None:
+    async def find_object(self, key: str) -> tuple[int, str] | None:
         """The size of an object in bytes, and ``name_version`` of it; None: the store says that it has none.
 
         A 404 of a HEAD request has no body, so that it may be a gateway's, or mean that the bucket has gone.

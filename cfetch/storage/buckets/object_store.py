@@ -62,7 +62,7 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     etag: str | None = None
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """An object that exists, put at ``changed_s``; ``about`` is None if another tool has put it."""
 
     size_bytes: int
@@ -197,7 +197,7 @@ class ObjectStore:
         prefix = getattr(self._store, "prefix", None)
         return len(f"{prefix}/{key}".encode() if prefix else key.encode())
 
-    async def look(self, key: str) -> Found | None:
+    async def find_object(self, key: str) -> FoundObject | None:
         """Look up the object under ``key``; None if there is none."""
         with suppress(FileNotFoundError):
             reply = await self._ask(
@@ -207,7 +207,7 @@ class ObjectStore:
             )
             about = _read_about(reply.attributes.get(ATTRIBUTE))
             changed_s = reply.meta["last_modified"].timestamp()
-            return Found(reply.meta["size"], about, changed_s, reply.meta["e_tag"])
+            return FoundObject(reply.meta["size"], about, changed_s, reply.meta["e_tag"])
         return None
 
     async def names(self, prefix: str) -> list[str]:

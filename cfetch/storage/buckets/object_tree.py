@@ -17,7 +17,7 @@ from cfetch.manifest.object_urls import make_listing, split_destination
 from cfetch.storage.buckets.object_source import explain_fault, list_objects
 from cfetch.storage.buckets.object_store import find_status, open_store
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.tree import Found
+from cfetch.storage.tree import FoundFile
 
 if TYPE_CHECKING:
     from obstore import GetOptions
@@ -110,10 +110,10 @@ class ObjectTree:
             why = explain_fault(self._url, error, "send its bytes")
             raise OSError(errno.EIO, str(why)) from None
 
-    def walk(self) -> Iterator[Found]:
+    def walk(self) -> Iterator[FoundFile]:
         """Yield all objects in the listing's order; cfetch's own are left out. Raises UsageError."""
         for path, _, _ in self._list():
-            yield Found(path, is_file=True)
+            yield FoundFile(path, is_file=True)
 
     def _list(self) -> Iterator[tuple[str, int, str]]:
         """Paths, sizes in bytes, and ETags."""

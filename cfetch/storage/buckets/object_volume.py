@@ -18,11 +18,11 @@ from cfetch.base.errors import Blocked, CfetchError, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
-from cfetch.storage.buckets.object_part import Bucket, ObjectPart
+from cfetch.storage.buckets.object_part import BucketOfRun, ObjectPart
 from cfetch.storage.buckets.object_store import MAX_KEY_BYTES, ObjectStore
 from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.source_records import Source
+from cfetch.storage.source_records import SourceRecord
 from cfetch.storage.standing_files import vouch
 from cfetch.storage.volume_values import BATCHES, BatchRecord, Ended, Holding, Standing, unless_changed
 
@@ -38,7 +38,7 @@ class ObjectPublisher:
     ``run`` is its task; after ``drain`` it ends when all parts are visible and reported.
     """
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: BucketOfRun) -> None:
         self._bucket = bucket
         self.tasks: set[asyncio.Task[None]] = set()
         self._pending_files = self._pending_bytes = 0
@@ -147,7 +147,7 @@ class ObjectStoreVolume:
         self.search: volume.Search | None = None
         self.loans: volume.Loans | None = None  # an upload cannot be read
         self.name = printable(store.url)
-        self.bucket = Bucket(
+        self.bucket = BucketOfRun(
             store,
             run_id=run_id,
             confirm=confirm,
@@ -196,12 +196,12 @@ class ObjectStoreVolume:
             await self._objects.wait_for(entry.path)
             standing = await _verify_object(self.bucket, self._existing, entry)
         if standing is None and entry.spares_others:
-            there = await self._calls.ask(partial(self._store.look, entry.path))
+            there = await self._calls.ask(partial(self._store.find_object, entry.path))
             if there is not None and there.about is None:
                 raise foreign_file(entry)
         return standing
 
-    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: volume.PartPort) -> None:
         """Do nothing: an upload belongs to the process that began it."""
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
@@ -247,11 +247,13 @@ class ObjectStoreVolume:
             self._begun.discard(batch)
             self._objects.delete(_mark_of(batch))
 
-    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:
+    def publish(
+        self, parts: Sequence[volume.PartPort], ended: Ended, record: BatchRecord | None = None
+    ) -> None:
         """Publish the parts at the same time as others: each object is visible as soon as it is complete."""
         self._publisher.add(cast("Sequence[ObjectPart]", parts), ended, record)
 
-    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:
+    def withdraw_batch(self, batch: str, parts: Sequence[volume.PartPort]) -> None:
         """Delete the record, and the objects that this run has put, soon."""
         self._objects.delete(_record_of(batch))
         for part in cast("Sequence[ObjectPart]", parts):
@@ -278,7 +280,7 @@ class ObjectStoreVolume:
         """Cancel the calls under way; ``is_stuck`` until the store answers again."""
 
         async def look() -> None:
-            await self._store.look(BEGUN)
+            await self._store.find_object(BEGUN)
 
         self._calls.abandon(why, look)
 
@@ -329,7 +331,7 @@ def _record_of(batch: str) -> str:
     return f"{STATE_NAME}/{BATCHES}/{batch}.json"
 
 
-async def _verify_object(bucket: Bucket, existing: str, entry: Entry) -> Standing | None:
+async def _verify_object(bucket: BucketOfRun, existing: str, entry: Entry) -> Standing | None:
     """The proof for the object under the entry's name, see ``ObjectStoreVolume.verify_existing``."""
     object_ = await bucket.find(entry)
     if object_ is None:
@@ -341,7 +343,7 @@ async def _verify_object(bucket: Bucket, existing: str, entry: Entry) -> Standin
         return Standing(entry.digest.algorithm) if is_size and about and about.digest == digest else None
     source = None
     if about is not None and about.source is not None:
-        source = Source(about.source, about.etag, object_.size_bytes)
+        source = SourceRecord(about.source, about.etag, object_.size_bytes)
     verified = vouch(source, entry, object_.size_bytes)
     if verified is None or existing == "trust":
         return None if verified is None else Standing(verified)

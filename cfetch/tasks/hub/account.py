@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cfetch.base.events import EntriesFinished, EntryFinished, Event
 from cfetch.base.records import FileRecord, RecordBlock
-from cfetch.tasks.hub.receipts import Receipt, Report, check_block
+from cfetch.tasks.hub.receipts import Receipt, TaskReport, check_block
 
 
 class Account:
@@ -78,10 +78,10 @@ class Account:
         for share in list(self._held):
             yield from self._release(share)
 
-    def _knows(self, report: Report) -> bool:
+    def _knows(self, report: TaskReport) -> bool:
         return report.number < self._known.get(report.task, 0) or (report.task, report.number) in self._early
 
-    def _note(self, report: Report) -> None:
+    def _note(self, report: TaskReport) -> None:
         """Note that a report is known: if an earlier one is missing, the share's receipt repeats both."""
         files, size_bytes = self._reported.get(report.task, (0, 0))
         size_bytes += 0 if report.digest is None else report.digest.sums.done_bytes
@@ -93,7 +93,7 @@ class Account:
             known += 1
         self._known[report.task] = known
 
-    def _take_block(self, report: Report, block: RecordBlock) -> Iterator[Event]:
+    def _take_block(self, report: TaskReport, block: RecordBlock) -> Iterator[Event]:
         """Take in the entries in place: as a whole, unless another copy of the task has brought some."""
         if report.digest is not None and self._add_all(report.ids):
             if report.ids:

@@ -23,7 +23,7 @@ from cfetch.manifest.urls import host_of
 from cfetch.show.counts import Counts
 from cfetch.show.live.files_under_way import by_risk
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import (
@@ -33,10 +33,10 @@ from cfetch.tasks.hub.messages import (
     MOST_SAMPLES,
     NONCE_BYTES,
     SILENT_S,
-    Beat,
     Channel,
     HubAddress,
     Orders,
+    TaskBeat,
     make_proof,
 )
 
@@ -58,14 +58,14 @@ class BeatMaker:
     ``now_s``: the clock of the pool's events.
     """
 
-    def __init__(self, who: Beat, *, shown: int, now_s: Callable[[], float]) -> None:
+    def __init__(self, who: TaskBeat, *, shown: int, now_s: Callable[[], float]) -> None:
         self._who = who
         self._shown = shown
         self._now_s = now_s
         self._progress: Progress | None = None
         self._counts = Counts()
         self._finished = 0  # files since the last beat that could be sampled
-        self._samples: list[Sample] = []
+        self._samples: list[SpeedSample] = []
         self._pauses: dict[str, float] = {}  # when they end, by host
         self._resetting: set[str] = set()
         self._failing: set[str] = set()
@@ -87,7 +87,7 @@ class BeatMaker:
 
     def make_beat(
         self, demands: Mapping[str, Demand], rates: Mapping[str, Demand] = NO_DEMANDS, *, over: bool = False
-    ) -> Beat:
+    ) -> TaskBeat:
         """Make the next beat: it has the samples since the last one, and the present state."""
         now_s, counts = self._now_s(), self._counts
         progress = None if over else self._progress
@@ -126,7 +126,7 @@ class BeatMaker:
         if last is None or not last.bytes or (last.from_byte and last.bytes < FAIR_BYTES):
             return
         rate_bps = last.bytes / max(last.end_s - last.start_s, MIN_ELAPSED_S)
-        sample = Sample(last.mirror or record.host, last.bytes, rate_bps)
+        sample = SpeedSample(last.mirror or record.host, last.bytes, rate_bps)
         if len(self._samples) < MOST_SAMPLES:
             self._samples.append(sample)
         else:
@@ -250,7 +250,7 @@ class HubLine:
                 outgoing, incoming = await _open_channels(reader, writer, bytes.fromhex(address.key.reveal()))
             encode = msgspec.msgpack.Encoder().encode
 
-            def send(beat: Beat) -> None:
+            def send(beat: TaskBeat) -> None:
                 writer.write(outgoing.seal(encode(beat)))
 
             try:
@@ -262,7 +262,7 @@ class HubLine:
             writer.close()
 
     async def _exchange(
-        self, send: Callable[[Beat], None], reader: asyncio.StreamReader, incoming: Channel
+        self, send: Callable[[TaskBeat], None], reader: asyncio.StreamReader, incoming: Channel
     ) -> None:
         """Send a beat, read its answer, repeat after a second; a stop may come at any time between."""
         loop, decoder = asyncio.get_running_loop(), msgspec.msgpack.Decoder(Orders)

@@ -12,7 +12,7 @@ import msgspec
 
 from cfetch.base.events import ActiveAttempt
 from cfetch.base.secret import SecretText
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.leases import Demand
 
 EVERY_S = 1.0  # a task beats so often
@@ -36,7 +36,7 @@ class HubAddress(NamedTuple):
     key: SecretText
 
 
-class Beat(msgspec.Struct, frozen=True, kw_only=True):
+class TaskBeat(msgspec.Struct, frozen=True, kw_only=True):
     """The present state of a task.
 
     ``active``: the attempts that are worth showing, out of ``under_way``. ``active_bytes`` and ``whole`` are
@@ -62,7 +62,7 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     pauses: dict[str, float] = {}
     resetting: list[str] = []
     failing: list[str] = []
-    samples: list[Sample] = []
+    samples: list[SpeedSample] = []
     finished: int = 0
     over: bool = False
 

@@ -43,7 +43,7 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 EntryNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]  # the driver has a bit for each
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first line of a report (``cfetch.receipt/2``).
 
     ``number``: counts the reports of this task, from 0. ``ids``: the entries in place, whose records take up
@@ -87,7 +87,7 @@ class Receipt(NamedTuple):
     """A file with reports, each with its records; ``blocks`` can be read while the file is open."""
 
     name: str
-    reports: list[Report]
+    reports: list[TaskReport]
     blocks: list[RecordBlock]
 
     @property
@@ -116,7 +116,7 @@ def share_receipt_name(epoch: int, share: int) -> str:
     return f"share-{epoch}-{share:06d}"
 
 
-def encode_report(report: Report, records: Sequence[FileRecord] = ()) -> bytes:
+def encode_report(report: TaskReport, records: Sequence[FileRecord] = ()) -> bytes:
     """The report with these records, of which those in place become its block."""
     brought = [record for record in records if record.is_in_place]
     block = _ENCODER.encode_lines(brought)
@@ -131,7 +131,7 @@ def encode_report(report: Report, records: Sequence[FileRecord] = ()) -> bytes:
     return b"%08x %b\n%b" % (zlib.crc32(head), head, block)
 
 
-def check_block(report: Report, block: RecordBlock) -> None:
+def check_block(report: TaskReport, block: RecordBlock) -> None:
     """Compare the lines of a report with their check sum. Raises OSError, DecodeError."""
     read_sum = 0
     for text in block.read_lines():
@@ -169,7 +169,7 @@ def read_result(path: Path) -> ShareResult | None:
 
 _GONE = {errno.ENOENT, errno.ESTALE}  # the second is NFS's word for it
 _ENCODER = msgspec.json.Encoder()
-_REPORT = msgspec.json.Decoder(Report)
+_REPORT = msgspec.json.Decoder(TaskReport)
 
 
 def _decode(name: str, file: BinaryIO) -> Receipt:
@@ -189,7 +189,7 @@ def _decode(name: str, file: BinaryIO) -> Receipt:
     return receipt
 
 
-def _decode_head(line: bytes) -> Report:
+def _decode_head(line: bytes) -> TaskReport:
     stated, _, head = line.rstrip(b"\n").partition(b" ")
     if stated != b"%08x" % zlib.crc32(head):
         raise msgspec.DecodeError("its first line is not the one that was written")

@@ -13,10 +13,10 @@ import msgspec
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import ALL_HOSTS, NO_LIMITS, RateLimits
 from cfetch.base.events import ActiveAttempt, BaselineView, ExecutorView
-from cfetch.straggler.merged import Merged, Sample
+from cfetch.straggler.merged import Merged, SpeedSample
 from cfetch.tasks.hub.learned_limits import LearnedLimits
 from cfetch.tasks.hub.leases import Leases
-from cfetch.tasks.hub.messages import MOST_DEMANDS, SILENT_S, Beat, Orders
+from cfetch.tasks.hub.messages import MOST_DEMANDS, SILENT_S, Orders, TaskBeat
 
 COMPARED_S = 2.0  # how often executors are compared with each other
 SURE_S = 2.0  # a beat has the bytes of a second; by then they have come after the failure
@@ -44,12 +44,12 @@ EMPTY_VIEW = ClusterView([], [], 0, BaselineView(median_bps=None, finished=0, re
 
 
 class _Task:
-    def __init__(self, beat: Beat, heard_s: float) -> None:
+    def __init__(self, beat: TaskBeat, heard_s: float) -> None:
         self.beat = beat
         self.heard_s = heard_s
         self.rate_bps = 0.0
 
-    def update(self, beat: Beat, now_s: float) -> None:
+    def update(self, beat: TaskBeat, now_s: float) -> None:
         before, since_s = self.beat, now_s - self.heard_s
         received = beat.size_bytes + beat.active_bytes - before.size_bytes - before.active_bytes
         if since_s > 0:
@@ -88,7 +88,7 @@ class TaskRegistry:
         self._under_way = 0
         self.stopping = False
 
-    def answer(self, beat: Beat, now_s: float) -> Orders:
+    def answer(self, beat: TaskBeat, now_s: float) -> Orders:
         """Take in the beat of a task. Returns the orders for it."""
         self._compare(now_s)
         resetting = [*beat.resetting, *self._find_resetting(beat, now_s)]
@@ -99,7 +99,7 @@ class TaskRegistry:
             if len(self._ended) > MOST_ENDED:
                 del self._ended[next(iter(self._ended))]
             return Orders(stop=self.stopping)
-        pauses = self._share_pauses(beat.pauses, now_s)  # first: this beat has no longer what was refused
+        pauses = self._merge_pauses(beat.pauses, now_s)  # first: this beat has no longer what was refused
         for host in resetting:
             has = beat.demands[host].has if host in beat.demands else 0
             others = self._leases.count_used(host, without=beat.task)
@@ -143,7 +143,7 @@ class TaskRegistry:
             },
         )
 
-    def _record(self, beat: Beat, now_s: float) -> None:
+    def _record(self, beat: TaskBeat, now_s: float) -> None:
         task = self._tasks.get(beat.task)
         if task is None:
             task = self._tasks[beat.task] = _Task(beat, now_s)
@@ -174,7 +174,7 @@ class TaskRegistry:
         limits = (self._per_host, self._learned.find_limit(host, self._leases.count_used(host), now_s))
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def _share_pauses(self, new: dict[str, float], now_s: float) -> dict[str, float]:
+    def _merge_pauses(self, new: dict[str, float], now_s: float) -> dict[str, float]:
         """Note the pauses that a task was asked for. Returns all that last, with the seconds left."""
         for host, pause_s in new.items():
             self._learned.note_pause(host, self._leases.count_used(host), pause_s, now_s)
@@ -183,7 +183,7 @@ class TaskRegistry:
         self._pauses = {host: now_s + left_s for host, left_s in lasting[-MOST_DEMANDS:]}
         return dict(lasting)
 
-    def _find_resetting(self, beat: Beat, now_s: float) -> set[str]:
+    def _find_resetting(self, beat: TaskBeat, now_s: float) -> set[str]:
         """Find the hosts that bring this task bytes while another task gets no answer from them.
 
         Such a host is not dead: others of the run have all the connections that it allows. Bytes count only
@@ -226,11 +226,11 @@ class TaskRegistry:
             self._merged.forget(name)
         self._slow = self._merged.slow(self._sample_attempts())
 
-    def _sample_attempts(self) -> Iterator[tuple[str, Sample]]:
+    def _sample_attempts(self) -> Iterator[tuple[str, SpeedSample]]:
         for task in self._tasks.values():
             for attempt in task.beat.active:
                 if attempt.elapsed_s >= YOUNG_S and attempt.size_bytes:
-                    sample = Sample(attempt.host, attempt.size_bytes, attempt.rate_bps)
+                    sample = SpeedSample(attempt.host, attempt.size_bytes, attempt.rate_bps)
                     yield task.beat.executor, sample
 
     def _view_executor(self, name: str, executor: _Executor) -> ExecutorView:

@@ -24,10 +24,10 @@ from cfetch.tasks.hub.messages import (
     MOST_BEAT_BYTES,
     NONCE_BYTES,
     SILENT_S,
-    Beat,
     Channel,
     HubAddress,
     Orders,
+    TaskBeat,
     make_proof,
 )
 from cfetch.tasks.hub.registry import ClusterView, TaskRegistry
@@ -142,7 +142,7 @@ class Hub:
     async def _talk(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, incoming: Channel
     ) -> None:
-        decoder, encoder = msgspec.msgpack.Decoder(Beat), msgspec.msgpack.Encoder()
+        decoder, encoder = msgspec.msgpack.Decoder(TaskBeat), msgspec.msgpack.Encoder()
         while True:
             async with asyncio.timeout(SILENT_S):
                 beat = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))

@@ -27,7 +27,7 @@ from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.claims import MOST_TURNS, Claim, choose_claim, number_task, parse_claim
 from cfetch.tasks.processes.child_processes import Turn
 from cfetch.timeline.files import LocalFiles
-from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, look, make_unknown_beat
+from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, find_beat, make_unknown_beat
 from cfetch.timeline.table import Node
 
 JOB_NAME = "job"
@@ -212,7 +212,7 @@ class Board:
         if name == self._name:
             return False
         assert self._files is not None
-        beat, age_s = look(self._files, name, self._node.wall())
+        beat, age_s = find_beat(self._files, name, self._node.wall())
         # The beat comes before the claim. If it is missing, this machine's cache may be older than both.
         seen = beat or make_unknown_beat(name, b"")
         return not self._observer.judge(name, self._epoch, seen, age_s).is_live

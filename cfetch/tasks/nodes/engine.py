@@ -22,11 +22,11 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
-from cfetch.tasks.processes.child_processes import Crew, LocalShares, ShareSource
+from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, ShareSource
 from cfetch.tasks.processes.engine import LocalTasks
-from cfetch.tasks.shares.driver import Setup, ShareEngine
+from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.work import RunSpec
-from cfetch.timeline.execution import Course, look_at
+from cfetch.timeline.execution import Course, read_course
 from cfetch.timeline.table import Table
 
 MANY_NODES = 16  # shares are cut for so many, as nobody knows how many will join
@@ -62,7 +62,7 @@ class NodesEngine(ShareEngine):
         self._root = root
         self._table = here.table
         self._tasks = _NodeTasks(plan, root, settings, here, joined)
-        super().__init__(self._tasks, Setup(plan, root, state, settings, origin, here.clock, knowledge))
+        super().__init__(self._tasks, DriverSetup(plan, root, state, settings, origin, here.clock, knowledge))
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``. Returns Held if the leader's run ended before all shares were over."""
@@ -83,7 +83,7 @@ class NodesEngine(ShareEngine):
         return error
 
     def _is_completed(self, run: Run) -> bool:
-        return look_at(self._table, run.guard.instant, run.guard.epoch) is Course.COMPLETED
+        return read_course(self._table, run.guard.instant, run.guard.epoch) is Course.COMPLETED
 
 
 class JoinedGuard:
@@ -97,17 +97,17 @@ class JoinedGuard:
 
     def confirm(self) -> None:
         """Raise Held if the leader's run is over."""
-        if look_at(self._table, self.instant, self.epoch) is Course.ENDED:
+        if read_course(self._table, self.instant, self.epoch) is Course.ENDED:
             raise Held(f"the run that led the others at plan {self.instant} has ended")
 
     def commit(self, *, files: int, size_bytes: int) -> None:  # noqa: ARG002 - the leader knows them
         """Wait until the leader has completed the plan. Raises Held: it has ended before."""
-        while look_at(self._table, self.instant, self.epoch) is not Course.COMPLETED:
+        while read_course(self._table, self.instant, self.epoch) is not Course.COMPLETED:
             self.confirm()
             self._table.node.sleep(LOOK_S)
 
 
-def shares_plan(state: Path, instant: str, epoch: int) -> bool:
+def is_open_to_nodes(state: Path, instant: str, epoch: int) -> bool:
     """Whether the run of an epoch shares its plan with other nodes, or is about to do so."""
     return _board_of(state / "plans" / instant, epoch).is_dir()
 
@@ -165,7 +165,7 @@ class _NodeTasks(LocalTasks):
         """The name by which other nodes know this one; a node that joined has no hub."""
         return HubPlace(self._name) if self.leads else None
 
-    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:  # noqa: ARG002 - see below
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:  # noqa: ARG002 - see below
         """Start this node's processes.
 
         Each share is brought with all of its entries: the leader may not know those that this node knows of.

@@ -5,8 +5,8 @@ from pathlib import Path
 from cfetch.base.errors import Held
 from cfetch.base.events import Listener, RunNoted
 from cfetch.tasks.nodes.board import SharedJob
-from cfetch.tasks.nodes.engine import LOOK_S, find_board, shares_plan
-from cfetch.timeline.execution import Course, find_epoch, look_at
+from cfetch.tasks.nodes.engine import LOOK_S, find_board, is_open_to_nodes
+from cfetch.timeline.execution import Course, find_epoch, read_course
 from cfetch.timeline.table import Table
 
 SIGN_S = 30.0  # in which a run that shares its plan shows that, also over the caches of a network file system
@@ -23,14 +23,14 @@ def wait_for_board(
     """
     epoch = find_epoch(table, instant)
     began_s, is_shared = table.node.monotonic(), False
-    while look_at(table, instant, epoch) is Course.RUNNING:
+    while read_course(table, instant, epoch) is Course.RUNNING:
         job = find_board(state, instant, epoch)
         if job is not None:
             listener(
                 RunNoted(t_s=0.0, note=f"joins run {epoch} of plan {instant}, which another machine leads")
             )
             return epoch, job
-        is_shared = is_shared or shares_plan(state, instant, epoch)
+        is_shared = is_shared or is_open_to_nodes(state, instant, epoch)
         if not is_shared and table.node.monotonic() - began_s > SIGN_S:
             raise Held(
                 f"another run has plan {instant} and does not share it; wait until it has ended, or end it "

@@ -21,7 +21,14 @@ from cfetch.base.errors import CfetchError, LocalFault, describe_bug
 from cfetch.base.threads import start_thread
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import merge_knowledge
-from cfetch.tasks.processes.messages import EVERY_S, SIGN_OF_LIFE, Answer, Order, pack_message, read_message
+from cfetch.tasks.processes.messages import (
+    EVERY_S,
+    SIGN_OF_LIFE,
+    ChildAnswer,
+    Order,
+    pack_message,
+    read_message,
+)
 from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 from cfetch.timeline.heartbeat import Heartbeats
@@ -51,7 +58,7 @@ class Signs:
         if moved_s is None or time.monotonic() - moved_s <= self._limit_s:
             self._write(SIGN_OF_LIFE)
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: ChildAnswer) -> None:
         """Send the answer: the work is over. Raises OSError: the parent is gone."""
         self._moved_s = None
         self._write(pack_message(answer))
@@ -126,10 +133,10 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
         signs.answer(answer)
 
 
-def _bring(spec: RunSpec, order: Order, signs: Signs) -> Answer:
+def _bring(spec: RunSpec, order: Order, signs: Signs) -> ChildAnswer:
     share, copy = Share(order.entries, order.sharers), TaskCopy(order.share, order.task, 0, order.executor)
     signs.note_life()
     try:
-        return Answer(learned=bring_share(spec, share, copy, on_life=signs.note_life).learned)
+        return ChildAnswer(learned=bring_share(spec, share, copy, on_life=signs.note_life).learned)
     except LocalFault as fault:
-        return Answer(fault=str(fault))
+        return ChildAnswer(fault=str(fault))

@@ -91,7 +91,7 @@ class OwnShares:
         return not self._left
 
 
-class Crew:
+class ChildProcesses:
     """Implements ``Job``. ``bury_task`` gets the number of a task that is dead for certain.
 
     ``source``: where shares come from. ``name``: of this machine for people, if there are several.

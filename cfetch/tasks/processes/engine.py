@@ -17,9 +17,9 @@ from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.processes.child_processes import Crew, LocalShares, OwnShares, ShareSource
-from cfetch.tasks.shares.cut import Pace
-from cfetch.tasks.shares.driver import POLL_S, Setup, ShareEngine
+from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, OwnShares, ShareSource
+from cfetch.tasks.shares.cut import ExpectedPace
+from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.attempts import Attempts
@@ -44,7 +44,7 @@ class ProcessesEngine(ShareEngine):
         knowledge: Knowledge = NOTHING,
     ) -> None:
         tasks = LocalTasks(plan, root, settings, processes, clock)
-        super().__init__(tasks, Setup(plan, root, state, settings, origin, clock, knowledge))
+        super().__init__(tasks, DriverSetup(plan, root, state, settings, origin, clock, knowledge))
 
 
 class LocalTasks:
@@ -57,7 +57,7 @@ class LocalTasks:
 
     def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
         self._clock = clock
-        self._crew: Crew | None = None
+        self._crew: ChildProcesses | None = None
         self._plan = plan
         self._root = root
         self._settings = settings
@@ -79,7 +79,7 @@ class LocalTasks:
     def _cut_plan(self, account: Account, slots: int) -> list[str]:
         """Cut the plan for so many tasks at a time. Returns notes for a person."""
         settings = self._settings
-        pace = Pace(concurrency=max(1, settings.concurrency // self.slots))
+        pace = ExpectedPace(concurrency=max(1, settings.concurrency // self.slots))
         cut = cut_plan(self._plan, account, pace=pace, slots=slots, per_host=settings.per_host)
         self._shares = LocalShares(self._plan, cut.members, cut.sharers)
         return cut.notes
@@ -93,7 +93,7 @@ class LocalTasks:
         """The loopback, on which children reach the hub."""
         return HubPlace(HUB_HOST)
 
-    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Crew:
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:
         """Start the processes."""
         most = spec.settings.most_at_once // self.slots
         own = replace(
@@ -109,7 +109,7 @@ class LocalTasks:
                 hub.forget(task)
             _keep_parts(self._root / STATE_NAME, spec, task)
 
-        self._crew = Crew(
+        self._crew = ChildProcesses(
             self._shares,
             spec,
             account,

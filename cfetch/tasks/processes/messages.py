@@ -29,7 +29,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     executor: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a task; ``fault``: this machine's, if it ended the task. ``learned``: about hosts."""
 
     fault: str | None = None

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 
 from cfetch.base.errors import LocalFault
-from cfetch.tasks.processes.messages import Answer, Order, pack_message, take_message
+from cfetch.tasks.processes.messages import ChildAnswer, Order, pack_message, take_message
 from cfetch.tasks.shares.work import RunSpec
 
 SILENT_S = 60.0  # a child is given up that gives no sign of life for so long; it gives one each second
@@ -57,7 +57,7 @@ class Worker:
         """The process id."""
         return self._process.pid
 
-    def bring(self, order: Order) -> Answer | None:
+    def bring(self, order: Order) -> ChildAnswer | None:
         """Send the order and wait for the answer; None: the child has died, was killed or is silent."""
         start = b""
         if self._spec is not None:
@@ -68,7 +68,7 @@ class Worker:
         except OSError:
             return None
 
-    def _talk(self, orders: bytes) -> Answer | None:
+    def _talk(self, orders: bytes) -> ChildAnswer | None:
         """Send the orders while the child's signs of life come, until its answer comes."""
         left = memoryview(orders)
         poll = select.poll()  # unlike select, it takes descriptors above 1,023
@@ -89,7 +89,7 @@ class Worker:
                     return None
                 silent_s = 0.0
                 self._received += data
-                if (answer := take_message(self._received, Answer)) is not None:
+                if (answer := take_message(self._received, ChildAnswer)) is not None:
                     return answer
         self.is_silent = not self._is_killed
         return None

@@ -23,7 +23,7 @@ MOST_FILES = 20_000  # of a share: they are in the memory of a task
 MICRO = 1_000_000
 
 
-class Pace(NamedTuple):
+class ExpectedPace(NamedTuple):
     """The expected speed of a task: time to a file's first byte, bytes a second, files at a time."""
 
     latency_s: float = 0.05
@@ -49,7 +49,7 @@ class SharesCut(NamedTuple):
         return members
 
 
-def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, slots: int) -> SharesCut:
+def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: ExpectedPace, slots: int) -> SharesCut:
     """Cut shares for ``slots`` tasks at a time.
 
     ``sizes`` are bytes, -1 for unknown, which counts as the mean.
@@ -126,7 +126,7 @@ def count_sharers(cut: SharesCut, host_of: Sequence[int], *, slots: int) -> list
 
 
 def find_floors(
-    cut: SharesCut, sizes: Sequence[int], host_of: Sequence[int], *, pace: Pace, per_host: int | None
+    cut: SharesCut, sizes: Sequence[int], host_of: Sequence[int], *, pace: ExpectedPace, per_host: int | None
 ) -> dict[int, float]:
     """The least seconds that each host's files take, however many slots there are.
 

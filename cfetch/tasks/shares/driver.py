@@ -35,7 +35,7 @@ from cfetch.tasks.hub.registry import EMPTY_VIEW, TaskRegistry
 from cfetch.tasks.hub.server import Hub, HubPlace, open_hub
 from cfetch.tasks.shares.live_view import LiveView
 from cfetch.tasks.shares.orphans import Orphans
-from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
+from cfetch.tasks.shares.task_destination import TaskDestination, directory_destination, store_destination
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.wire.network import NETWORK_ENV
 
@@ -112,7 +112,7 @@ class TaskRunner(Protocol):
         """Explain the failure to a person; ``receipt``: the text that a task has left about it."""
 
 
-class Setup(NamedTuple):
+class DriverSetup(NamedTuple):
     """The facts of a run by tasks. ``state`` is a directory that all tasks see.
 
     ``root`` is one too, or the URL of an object store.
@@ -128,17 +128,17 @@ class Setup(NamedTuple):
     clock: Clock
     knowledge: Knowledge = NOTHING
 
-    def place(self, instant: str, epoch: int) -> Place:
+    def place(self, instant: str, epoch: int) -> TaskDestination:
         """The place of an execution of the plan."""
         if isinstance(self.root, str):
-            return place_in_store(self.root, self.state, instant, epoch)
-        return place_at(self.root, instant, epoch)
+            return store_destination(self.root, self.state, instant, epoch)
+        return directory_destination(self.root, instant, epoch)
 
 
 class ShareEngine:
     """Implements ``Engine`` by tasks. Used once."""
 
-    def __init__(self, runner: TaskRunner, setup: Setup) -> None:
+    def __init__(self, runner: TaskRunner, setup: DriverSetup) -> None:
         self._runner = runner
         self._setup = setup
         self._ending = _Ending()
@@ -180,7 +180,7 @@ class _Ending:
 class Driver:
     """One run: it reads receipts as they come, shows the tasks, and ends the run."""
 
-    def __init__(self, setup: Setup, runner: TaskRunner, run: Run, ending: _Ending) -> None:
+    def __init__(self, setup: DriverSetup, runner: TaskRunner, run: Run, ending: _Ending) -> None:
         self._setup = setup
         self._runner = runner
         self._run = run
@@ -304,7 +304,7 @@ class Driver:
             seen = hub.view() if hub is not None else EMPTY_VIEW
             self._read()
             if self._runner.sweeps:
-                self._orphans.look()
+                self._orphans.remove_if_due()
             for note in job.take_notes():
                 self._note(note)
             self._view.show(seen)

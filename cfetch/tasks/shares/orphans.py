@@ -23,7 +23,7 @@ class Orphans:
         self._looked_s = now_s()
         self._seen: dict[str, tuple[object, float]] = {}
 
-    def look(self) -> None:
+    def remove_if_due(self) -> None:
         """Once a minute, remove the directories in which nothing has changed for ten minutes."""
         now_s = self._now_s()
         if now_s - self._looked_s < LOOK_S:

@@ -8,7 +8,7 @@ from cfetch.base.secret import printable
 from cfetch.manifest.plan import Plan
 from cfetch.show.format import duration
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.shares.cut import Pace, count_sharers, cut_shares, find_floors
+from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares, find_floors
 
 WORTH_A_NOTE_S = 60.0
 
@@ -24,7 +24,9 @@ class PlanCut(NamedTuple):
     notes: list[str]
 
 
-def cut_plan(plan: Plan, account: Account, *, pace: Pace, slots: int, per_host: int | None) -> PlanCut:
+def cut_plan(
+    plan: Plan, account: Account, *, pace: ExpectedPace, slots: int, per_host: int | None
+) -> PlanCut:
     """Cut all entries that are not in the account. Raises LocalFault."""
     left: Sequence[int] = range(len(plan))
     sizes, hosts = plan.sizes, plan.host_of

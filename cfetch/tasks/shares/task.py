@@ -25,7 +25,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.events import EntryFinished, Event, Listener, StragglerCancelled, fan_out, tell_each
 from cfetch.base.records import FileRecord
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.urls import host_of
@@ -35,17 +35,17 @@ from cfetch.show.counts import LiveCounts
 from cfetch.show.digest import make_digest
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
-from cfetch.tasks.hub.messages import Beat
+from cfetch.tasks.hub.messages import TaskBeat
 from cfetch.tasks.hub.receipts import (
     REPORTED,
     STOP_NAME,
-    Report,
     ReportedEvent,
+    TaskReport,
     encode_report,
     leave_receipt,
     share_receipt_name,
 )
-from cfetch.tasks.shares.task_destination import open_place
+from cfetch.tasks.shares.task_destination import open_destination
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
@@ -210,10 +210,10 @@ class Reporter:
         """The result of the task so far."""
         return ShareOutcome(self.counts.ended.settled, self.counts.ended.failed)
 
-    def _begin_report(self) -> Report:
+    def _begin_report(self) -> TaskReport:
         settings = self._spec.settings
         places = settings.most_at_once if self._spec.searches else settings.concurrency
-        return Report(
+        return TaskReport(
             instant=self._spec.instant,
             epoch=self._spec.epoch,
             share=self._copy.share,
@@ -240,7 +240,7 @@ async def _run_pool(
     network = make_network(settings.network, spec.env)
     try:
         async with AsyncExitStack() as stack:
-            place = open_place(
+            place = open_destination(
                 spec.place,
                 settings,
                 f"t{copy.task}",
@@ -265,7 +265,7 @@ async def _run_pool(
                 settings,
                 [volume],
                 transport,
-                Surroundings(
+                PoolInputs(
                     instant=spec.instant,
                     clock=run_clock,
                     jitter=random.random,
@@ -302,7 +302,7 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
 
 
 def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
-    who = Beat(task=copy.task, executor=copy.executor)
+    who = TaskBeat(task=copy.task, executor=copy.executor)
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 

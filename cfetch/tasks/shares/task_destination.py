@@ -25,7 +25,7 @@ from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS
 
 
-class Place(msgspec.Struct, frozen=True):
+class TaskDestination(msgspec.Struct, frozen=True):
     """``root``: the path of a directory, or a store's URL. ``fence``: the path of the epoch's directory."""
 
     root: str
@@ -42,19 +42,19 @@ class Place(msgspec.Struct, frozen=True):
         return "--state" if self.is_store else "--to"
 
 
-def place_at(root: Path, instant: str, epoch: int) -> Place:
+def directory_destination(root: Path, instant: str, epoch: int) -> TaskDestination:
     """A place in a directory, which holds its fence."""
-    return Place(str(root), str(root / STATE_NAME / ATTEMPTS / instant / str(epoch)))
+    return TaskDestination(str(root), str(root / STATE_NAME / ATTEMPTS / instant / str(epoch)))
 
 
-def place_in_store(url: str, state: Path, instant: str, epoch: int) -> Place:
+def store_destination(url: str, state: Path, instant: str, epoch: int) -> TaskDestination:
     """A place in an object store, whose fence is in the run's state directory."""
-    return Place(url, str(state / ATTEMPTS / instant / str(epoch)))
+    return TaskDestination(url, str(state / ATTEMPTS / instant / str(epoch)))
 
 
 @asynccontextmanager
-async def open_place(
-    place: Place,
+async def open_destination(
+    place: TaskDestination,
     settings: Settings,
     task: str,
     *,
@@ -79,7 +79,11 @@ async def open_place(
 
 @asynccontextmanager
 async def _open_store(
-    place: Place, settings: Settings, task: str, login: Mapping[str, str], monotonic: Callable[[], float]
+    place: TaskDestination,
+    settings: Settings,
+    task: str,
+    login: Mapping[str, str],
+    monotonic: Callable[[], float],
 ) -> AsyncIterator[Volume]:
     from cfetch.storage.buckets.object_store import ObjectStore, pick_login
     from cfetch.storage.buckets.object_volume import ObjectStoreVolume
@@ -109,7 +113,7 @@ async def _open_store(
 
 @contextmanager
 def _open_directory(
-    place: Place, settings: Settings, task: str, is_useless: Callable[[], bool]
+    place: TaskDestination, settings: Settings, task: str, is_useless: Callable[[], bool]
 ) -> Iterator[Volume]:
     parts = Path(place.fence, task)
     try:
@@ -136,7 +140,7 @@ def _open_directory(
         directory.close()
 
 
-def _missing_fence(place: Place) -> LocalFault:
+def _missing_fence(place: TaskDestination) -> LocalFault:
     return LocalFault(
         f"{place.fence} is not there on {os.uname().nodename}: all executors must see the directory of "
         f"{place.fence_option} under the same name; or another run has taken the plan over"

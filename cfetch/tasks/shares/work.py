@@ -10,7 +10,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.messages import HubAddress
-from cfetch.tasks.shares.task_destination import Place
+from cfetch.tasks.shares.task_destination import TaskDestination
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     origin: ManifestRef
     instant: str
     epoch: int
-    place: Place
+    place: TaskDestination
     receipts: str
     wall_start_s: float
     part_s: float

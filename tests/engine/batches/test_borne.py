@@ -7,7 +7,7 @@ from cfetch.base.errors import Throttled
 from cfetch.engine.batches.arrivals import BatchQueues
 from cfetch.engine.batches.borne import Borne
 from cfetch.engine.hosts import Hosts
-from cfetch.engine.placement.volume_slots import Shares
+from cfetch.engine.placement.volume_slots import VolumeSlots
 from cfetch.engine.schedule import Schedule
 from cfetch.wire.retry import Limits
 
@@ -63,11 +63,11 @@ def test_entries_that_a_failed_volume_gives_back_count_again():
 
 def test_shares_add_up_to_what_is_borne():
     """What is rounded up goes to another volume in turn; with enough for all, rounding up does no harm."""
-    shares = Shares(16, 3)
+    shares = VolumeSlots(16, 3)
     seen = []
     for second in range(3):
-        shares.look(float(second), [0.0] * 3)
-        seen.append(shares.share([True] * 3, [0] * 3, 4))
+        shares.note_waits(float(second), [0.0] * 3)
+        seen.append(shares.divide([True] * 3, [0] * 3, 4))
     assert sorted(map(tuple, seen)) == [(1, 1, 2), (1, 2, 1), (2, 1, 1)]
-    assert shares.share([True] * 3, [0] * 3, 2) == [1, 1, 1]
-    assert shares.share([True] * 3, [0] * 3, 16) == shares.share([True] * 3, [0] * 3) == [6, 6, 6]
+    assert shares.divide([True] * 3, [0] * 3, 2) == [1, 1, 1]
+    assert shares.divide([True] * 3, [0] * 3, 16) == shares.divide([True] * 3, [0] * 3) == [6, 6, 6]

@@ -12,7 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
+from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.show.counts import LiveCounts
 from cfetch.show.wasted_bytes import wasted_bytes
 from cfetch.storage.directory import Directory
@@ -85,7 +85,7 @@ class World:
                 resolved,
                 volumes,
                 self.transport,
-                Surroundings(
+                PoolInputs(
                     instant="i",
                     clock=RunClock(VirtualClock()),
                     jitter=lambda: 0.5,

@@ -8,8 +8,8 @@ import pytest
 
 from cfetch.base.errors import VolumeFault
 from cfetch.base.events import VolumePaused
-from cfetch.engine.batches.completion import Completion
-from cfetch.engine.batches.staging import Batch, BatchSize, Staging
+from cfetch.engine.batches.completion import BatchCompletion
+from cfetch.engine.batches.staging import Batch, BatchSize, BatchStaging
 from cfetch.engine.batches.volume_watch import VolumeWatch
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.placer import EVIDENCE, Placer
@@ -28,7 +28,7 @@ class Volumes:
         self.arrived = 0
         self.placer = Placer(2, mode=Mode.COUNT, deadline_s=60.0)
         self.work = asyncio.Event()
-        self.here: list[Staging] = []
+        self.here: list[BatchStaging] = []
         clock: Any = SimpleNamespace(now=lambda: self.now_s)
         stagings: Any = SimpleNamespace(
             here=lambda _: list(self.here),
@@ -50,7 +50,7 @@ class Volumes:
             outside,
             patience_s=60.0,
         )
-        self.completion = Completion(volumes, self.placer, stagings, self.watch, switch, outside)
+        self.completion = BatchCompletion(volumes, self.placer, stagings, self.watch, switch, outside)
 
     def news(self):
         """Whom the user was told of since the last call, and whether batches are to be placed anew."""
@@ -67,7 +67,9 @@ class Volumes:
         self.placer.assign(self.now_s)
         placed = self.placer.begin(volume_index, self.now_s)
         assert placed is not None
-        staging = Staging(Batch(placed.batch, "b", None, range(2), BatchSize(MIB)), volume_index, "a test")
+        staging = BatchStaging(
+            Batch(placed.batch, "b", None, range(2), BatchSize(MIB)), volume_index, "a test"
+        )
         self.here.append(staging)
         return staging
 

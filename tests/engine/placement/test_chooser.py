@@ -4,7 +4,7 @@ import pytest
 
 from cfetch.engine.placement.chooser import (
     Mode,
-    Verdict,
+    PlacementVerdict,
     VolumeState,
     choose,
     explain,
@@ -69,9 +69,9 @@ def test_who_is_no_candidate_and_why(mode):
     choice = choose(volumes, 5, 1, mode=mode, without={1})
     assert choice.index == 3
     assert choice.verdicts[:3] == (
-        Verdict(None, "out of use"),
-        Verdict(None, "refused it before"),
-        Verdict(None, "no room"),
+        PlacementVerdict(None, "out of use"),
+        PlacementVerdict(None, "refused it before"),
+        PlacementVerdict(None, "no room"),
     )
     assert choose(volumes[:3], 5, 1, mode=mode, without={1}).index is None
     assert choose([], 5, 1, mode=mode) == (None, (), mode, False, False)

@@ -4,10 +4,10 @@ from math import inf, nextafter
 
 import pytest
 
-from cfetch.base.breaker import Position
+from cfetch.base.breaker import BreakerState
 from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import Earlier, Mode, explain
-from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, Placer, Unplaceable, View
+from cfetch.engine.placement.placer import EVIDENCE, RETRY_S, PlacementView, Placer, Unplaceable
 from tests.engine.placement.story import Story, volume_of
 
 LATER_S = 0.5  # the first pause is over
@@ -45,9 +45,9 @@ def test_a_probe_is_the_smallest_waiting_batch_and_only_one():
         (batches[3], 1, False),
     ]
     assert story.placer.assign(99.0) == []
-    assert position(story) is Position.OPEN
+    assert position(story) is BreakerState.OPEN
     assert story.begin(0, LATER_S).probe
-    assert position(story) is Position.HALF_OPEN
+    assert position(story) is BreakerState.HALF_OPEN
     assert story.placer.begin(0, LATER_S) is None
     assert story.produce(5, now_s=99.0) == [1]
 
@@ -60,7 +60,7 @@ def test_a_probe_that_is_written_closes_the_breaker_and_forgets_the_evidence():
     (probe,) = story.produce(10, now_s=LATER_S)
     story.placer.begin(0, LATER_S)
     assert story.placer.finish(1, 1.0, of=0)
-    assert (probe, position(story)) == (0, Position.CLOSED)
+    assert (probe, position(story)) == (0, BreakerState.CLOSED)
     assert not story.placer.note_straggler(0, 1.0)
     assert story.produce(10, now_s=1.0) == [0]
 
@@ -151,15 +151,15 @@ def test_late_news_of_older_batches_changes_nothing():
     first, second, third = (story.start(1, 0) for _ in range(3))
     story.fail(first)
     assert story.placer.finish(second, 0.1, of=0)
-    assert position(story) is Position.OPEN
+    assert position(story) is BreakerState.OPEN
     story.placer.assign(0.1)
     (probe,) = story.produce(1, now_s=LATER_S)
     assert probe == 0
     story.placer.begin(0, LATER_S)
     assert story.fail(third, LATER_S) == []
-    assert position(story) is Position.HALF_OPEN
+    assert position(story) is BreakerState.HALF_OPEN
     assert story.placer.finish(3, 1.0, of=0)
-    assert position(story) is Position.CLOSED
+    assert position(story) is BreakerState.CLOSED
 
 
 def test_a_partition_that_refuses_its_probe_waits_twice_as_long():
@@ -278,7 +278,7 @@ def test_no_room_is_no_failure():
     story = Story(Mode.FINISH, 0, 0)
     batch = story.start(10, 0)
     assert story.placer.fail(batch, 0.0, of=0, reason="quota", no_room=True) == []
-    assert position(story) is Position.CLOSED
+    assert position(story) is BreakerState.CLOSED
     assert story.loads() == [0, 0]
     assert story.placer.assign(0.0)[0].volume == 1
     assert story.produce(5) == [0]
@@ -583,12 +583,12 @@ def test_three_stragglers_in_a_row_take_it_out_of_use():
     assert not story.placer.note_straggler(0, 0.0)
     story.placer.steady(0)
     assert [story.placer.note_straggler(0, 0.0) for _ in range(EVIDENCE)] == [False, False, True]
-    assert position(story) is Position.OPEN
+    assert position(story) is BreakerState.OPEN
     assert story.loads() == [5, 5]
     assert story.placer.assign(0.0)[0].volume == 1
     assert not story.placer.note_straggler(0, 0.0)
     assert story.placer.finish(0, 0.1, of=0)
-    assert position(story) is Position.OPEN
+    assert position(story) is BreakerState.OPEN
 
 
 def test_the_last_usable_partition_is_never_taken_out():
@@ -634,7 +634,7 @@ def test_a_probe_that_waits_is_no_work_for_the_others():
     story.placer.begin(1, 0.0)
     story.placer.volume_failed(1, 0.0, "gone")
     story.placer.assign(LATER_S)
-    assert (story.placer.view(1).queued, story.placer.view(1).breaker) == (1, Position.OPEN)
+    assert (story.placer.view(1).queued, story.placer.view(1).breaker) == (1, BreakerState.OPEN)
     assert story.placer.wants_more(LATER_S)
     story.produce(1, now_s=LATER_S)
     assert not story.placer.wants_more(LATER_S)
@@ -668,9 +668,11 @@ def test_what_a_person_may_see():
     assert (placed.batch, placed.volume, placed.why) == (batch, 0, "done first there")
     assert placed.choice is not None
     assert explain(placed.choice, ("/a", "/b")) == "/a: done in 2.0 s; /b 13.0 s"
-    assert story.placer.view(0) == View(20, 20, 1, 1, 10.0, 100, Position.CLOSED, "", 0.0)
+    assert story.placer.view(0) == PlacementView(20, 20, 1, 1, 10.0, 100, BreakerState.CLOSED, "", 0.0)
     story.fail(0)
-    assert story.placer.view(0) == View(0, 0, 0, 0, 10.0, 100, Position.OPEN, "P0 broke", LATER_S)
+    assert story.placer.view(0) == PlacementView(
+        0, 0, 0, 0, 10.0, 100, BreakerState.OPEN, "P0 broke", LATER_S
+    )
 
 
 def test_a_batch_comes_once():
@@ -687,7 +689,7 @@ def test_news_of_unknown_batches_is_ignored():
     assert story.placer.fail(9, 0.0, of=0, reason="late") == []
     story.placer.note_progress(9)
     story.placer.cancel(9)
-    assert story.placer.view(0) == View(0, 0, 0, 0, 0.0, None, Position.CLOSED, "", 0.0)
+    assert story.placer.view(0) == PlacementView(0, 0, 0, 0, 0.0, None, BreakerState.CLOSED, "", 0.0)
     batch = story.tell(1)
     story.placer.assign(0.0)
     assert not story.placer.finish(batch, 0.0, of=0)  # it was not begun

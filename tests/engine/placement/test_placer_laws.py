@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from cfetch.base.breaker import Position
+from cfetch.base.breaker import BreakerState
 from cfetch.engine.placement.chooser import Mode, VolumeState, choose
 from cfetch.engine.placement.placer import Placer, Unplaceable
 from tests.engine.placement.reference import Model
@@ -70,7 +70,7 @@ class Placements(RuleBasedStateMachine):
         placed = self.placer.assign(self.now_s)
         assert [told(one) for one in placed] == self.expect("assign", self.now_s)
         for one in placed:  # I3
-            assert one.probe == (self.placer.view(one.volume).breaker is not Position.CLOSED)
+            assert one.probe == (self.placer.view(one.volume).breaker is not BreakerState.CLOSED)
         assert len({one.volume for one in placed if one.probe}) == sum(one.probe for one in placed)
 
     @rule(pick=PICK)
@@ -186,8 +186,8 @@ class Placements(RuleBasedStateMachine):
             assert (view.load_bytes, view.load_count) == (model.load(p), model.files(p))
             assert view.queued == len(model.queued(p))
             assert view.running == len(model.at(p)) - view.queued
-            assert (view.breaker is Position.CLOSED) == model.usable(p)
-            if view.breaker is Position.OPEN:
+            assert (view.breaker is BreakerState.CLOSED) == model.usable(p)
+            if view.breaker is BreakerState.OPEN:
                 assert view.queued <= 1
         assert self.placer.next_s(self.now_s) == model.next_s(self.now_s)
         usable = list(filter(model.usable, model.numbers()))

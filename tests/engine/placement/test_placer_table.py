@@ -8,7 +8,7 @@ from math import inf, nextafter
 
 import pytest
 
-from cfetch.base.breaker import Position
+from cfetch.base.breaker import BreakerState
 from cfetch.engine.placement.batches import cut
 from cfetch.engine.placement.chooser import Mode, most_loaded, spread
 from cfetch.engine.placement.placer import Placer, Unplaceable
@@ -78,7 +78,7 @@ def test_b08_a_failed_batch_goes_elsewhere_whole_when_all_are_assigned_first(mod
     assert story.loads() == [50, 0, 100, 0]
     assert [(placed.batch, placed.volume) for placed in story.placer.assign(0.0)] == [(1, 3)]
     assert story.loads() == [50, 0, 100, 30]
-    assert story.placer.view(1).breaker is Position.OPEN
+    assert story.placer.view(1).breaker is BreakerState.OPEN
 
 
 def test_b09_a_failed_batch_goes_elsewhere_whole_when_each_is_written_first(mode):
@@ -142,7 +142,7 @@ def test_b11_when_all_failed_it_waits_for_one_to_recover(mode):
     assert written == [(0, 1, 4.0)]
     assert overdue == []
     assert story.loads() == [0, 0]
-    assert [story.placer.view(p).breaker for p in range(2)] == [Position.OPEN, Position.CLOSED]
+    assert [story.placer.view(p).breaker for p in range(2)] == [BreakerState.OPEN, BreakerState.CLOSED]
 
 
 def test_b11_when_both_fail_at_once(mode):
@@ -280,7 +280,7 @@ def test_b17_after_a_recovery_the_load_is_what_is_really_there(mode):
     story.placer.assign(0.0)
     assert story.loads() == [40, 10]
     assert story.placer.finish(0, 0.1, of=0)
-    assert story.placer.view(0).breaker is Position.OPEN
+    assert story.placer.view(0).breaker is BreakerState.OPEN
     assert story.produce(3, now_s=0.5) == [0]
     story.placer.begin(0, 0.5)
     assert story.placer.finish(3, 0.6, of=0)

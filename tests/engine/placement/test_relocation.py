@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.relocation import (
+    PlacedBatch,
     Relocation,
     Shelf,
-    Unit,
     least_bytes,
     level_shares,
     plan_drain,
@@ -27,7 +27,7 @@ def scenes(draw, free=FREE):
     units = draw(
         st.lists(
             st.builds(
-                lambda home, size, files: Unit(home, size * MIB, files),
+                lambda home, size, files: PlacedBatch(home, size * MIB, files),
                 volumes,
                 st.integers(0, 40),
                 st.integers(1, 9),
@@ -78,7 +78,7 @@ def test_every_batch_leaves_or_has_a_reason(scene, mode):
 
 def test_the_largest_go_first_to_the_least_loaded():
     """Emptying one of three volumes leaves the other two level, as their own batches count."""
-    units = [Unit(0, size * MIB, 1) for size in (10, 30, 20)] + [Unit(1, 25 * MIB, 1)]
+    units = [PlacedBatch(0, size * MIB, 1) for size in (10, 30, 20)] + [PlacedBatch(1, 25 * MIB, 1)]
     shelves = [Shelf(60 * MIB, 3, 1 << 40), Shelf(25 * MIB, 1, 1 << 40), Shelf(0, 0, 1 << 40)]
     moves = plan_drain(units, shelves, NAMES[:3], {0}, Mode.FINISH).moves
     assert [(move.unit, move.target) for move in moves] == [(1, 2), (2, 1), (0, 2)]
@@ -121,13 +121,13 @@ def test_level_within_the_bound(scene, bound):
 
 def test_level_volumes_stay():
     """Nothing moves between volumes that differ by no more than the bound."""
-    units = [Unit(0, 10 * MIB, 1), Unit(1, 12 * MIB, 1)]
+    units = [PlacedBatch(0, 10 * MIB, 1), PlacedBatch(1, 12 * MIB, 1)]
     shelves = [Shelf(10 * MIB, 1, 1 << 40), Shelf(12 * MIB, 1, 1 << 40)]
     assert plan_rebalance(units, shelves, NAMES, MIB).moves == []
 
 
 def test_a_larger_volume_holds_more():
     """The measure is the fill: a volume of three times the space takes three times the bytes."""
-    units = [Unit(0, MIB, 1) for _ in range(40)]
+    units = [PlacedBatch(0, MIB, 1) for _ in range(40)]
     shelves = [Shelf(40 * MIB, 40, 2500 * MIB), Shelf(0, 0, 7580 * MIB)]
     assert len(plan_rebalance(units, shelves, NAMES, 0).moves) == 30

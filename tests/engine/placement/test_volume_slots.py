@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.engine.placement.volume_slots import Load, Shares, share_places
+from cfetch.engine.placement.volume_slots import Load, VolumeSlots, divide_slots
 
 IDLE, QUICK = Load(False, 0, 0.0), Load(True, 8, 0.0)
 
@@ -30,12 +30,12 @@ IDLE, QUICK = Load(False, 0, 0.0), Load(True, 8, 0.0)
 )
 def test_a_slow_volume_gets_what_it_needs_and_the_others_the_rest(loads, shares):
     """One that writes as fast as its share of the network keeps that share; where all are slow, all do."""
-    assert share_places(16, loads) == shares
+    assert divide_slots(16, loads) == shares
 
 
 def test_everyone_has_a_place():
     """Also where there are more volumes than places."""
-    assert share_places(2, [QUICK] * 5) == [1] * 5
+    assert divide_slots(2, [QUICK] * 5) == [1] * 5
 
 
 @pytest.mark.parametrize("disk", [0.3, 0.8, 1.5, 2.5, 3.5, 6.9])
@@ -45,18 +45,18 @@ def test_the_share_of_a_slow_volume_comes_to_rest(disk):
         shares, now = [], running
         for _ in range(10):
             waiting = max(0.0, now - disk)
-            now = min(8, share_places(16, [QUICK, Load(True, now, waiting)])[1])
+            now = min(8, divide_slots(16, [QUICK, Load(True, now, waiting)])[1])
             shares.append(now)
         assert shares[-1] == shares[-2] >= min(8, disk)
 
 
 def test_waiting_is_averaged():
     """Over half a second at least; from a second of it a second on, a volume is slow."""
-    shares = Shares(8, 2)
-    assert shares.share([True, True], [4, 4]) == [4, 4]
-    shares.look(0.4, [0.0, 1.6])
-    assert shares.share([True, True], [4, 4]) == [4, 4]
-    shares.look(1.0, [0.0, 3.0])
-    assert shares.share([True, True], [4, 4]) == [6, 2]
-    shares.look(2.0, [0.0, 3.2])
-    assert shares.share([True, True], [6, 2]) == [4, 4]
+    shares = VolumeSlots(8, 2)
+    assert shares.divide([True, True], [4, 4]) == [4, 4]
+    shares.note_waits(0.4, [0.0, 1.6])
+    assert shares.divide([True, True], [4, 4]) == [4, 4]
+    shares.note_waits(1.0, [0.0, 3.0])
+    assert shares.divide([True, True], [4, 4]) == [6, 2]
+    shares.note_waits(2.0, [0.0, 3.2])
+    assert shares.divide([True, True], [6, 2]) == [4, 4]

@@ -12,7 +12,7 @@ from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.server.store import FeedStore
 from cfetch.plugins.follow.server.tree_publisher import TreePublisher
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.serving import Access, FaultLines, Limits, serve_app
+from cfetch.wire.serving import FaultLines, ServerAccess, ServerLimits, serve_app
 
 __all__ = ["HttpWorld", "serve_here", "source_of"]
 
@@ -24,7 +24,7 @@ def source_of(url):
 
 async def serve_here(app, port=0):
     """The application on loopback; it has its ``url``."""
-    return await serve_app(app, "127.0.0.1", port, Access(), Limits(100), FaultLines(print))
+    return await serve_app(app, "127.0.0.1", port, ServerAccess(), ServerLimits(100), FaultLines(print))
 
 
 class HttpWorld:

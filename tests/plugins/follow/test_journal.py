@@ -13,7 +13,7 @@ from cfetch.base.errors import Held, LocalFault
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.entry import Digest, Entry, safe_path
 from cfetch.plugins.follow.checkpoint import Checkpoint
-from cfetch.plugins.follow.journal import Journal, Step, locate_journal
+from cfetch.plugins.follow.journal import Journal, JournalStep, locate_journal
 from cfetch.plugins.follow.lineage import Lineage
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position, Range
 from cfetch.plugins.follow.route import Token
@@ -78,7 +78,7 @@ def test_an_end_that_was_not_reached(tmp_path):
         step = journal.finish_round(journal.begin(plan_rounds([change("a")]), at(3)), [])
         journal.keep(step.checkpoint)
         again = journal.read_unfinished()
-        assert again == step == Step([], at(3), 1)
+        assert again == step == JournalStep([], at(3), 1)
         journal.end(again)
         assert (journal.read_unfinished(), journal.checkpoint()) == (None, at(3))
 

@@ -23,7 +23,7 @@ from cfetch.plugins.monitors.page_server import PageServer, read_address
 from cfetch.plugins.monitors.page_state import PageState
 from cfetch.plugins.monitors.run_numbers import HOSTS
 from cfetch.plugins.monitors.serving import open_serving
-from cfetch.show.page.document import Cards, Cell, Table, Throughput
+from cfetch.show.page.document import Cards, Cell, PageTable, Throughput
 from cfetch.show.summary import Tally
 from tests.show.records import active, attempt, finished, progress, record, started, volume
 
@@ -220,7 +220,7 @@ def test_failures_can_be_fetched_again_once_the_run_has_its_metrics():
     for event in (*events, RunFinished(t_s=9.0, summary=summary)):
         state.apply(event)
         sections = [section for part in state.make_page().parts for section in part.sections]
-        tables = [section for section in sections if isinstance(section, Table)]
+        tables = [section for section in sections if isinstance(section, PageTable)]
         commands += [table.command for table in tables if table.title == "Failures"]
     assert commands[0] == ""
     assert commands[-1].endswith(" --failed-from /m.jsonl")
@@ -251,7 +251,7 @@ def test_bytes_under_way_count_everywhere_on_the_page():
     cards = {card.label: card.value for card in overview.sections[0].cards}
     assert (state.make_live().bytes, cards["received"], cards["rate"]) == (4_000_000, "3.8 MiB", "488 KiB/s")
     (throughput,) = [each for each in run.sections if isinstance(each, Throughput)]
-    (hosts,) = [each for each in run.sections if isinstance(each, Table) and each.title == "Hosts"]
+    (hosts,) = [each for each in run.sections if isinstance(each, PageTable) and each.title == "Hosts"]
     assert sum(throughput.layers[0].rates_bps) * throughput.width_s == pytest.approx(4_000_000, rel=0.01)
     assert max(throughput.active) == 1.0
     assert [row[4] for row in hosts.rows] == ["3.8 MiB"]
@@ -337,8 +337,8 @@ def test_volumes_and_executors_are_tables_with_those_in_trouble_first():
     titles = [section.title for section in state.make_page().parts[0].sections]
     assert titles[:3] == ["At a glance", "Volumes", "Executors"]
     _, volumes, workers = state.make_page().parts[0].sections[:3]
-    assert isinstance(volumes, Table)
-    assert isinstance(workers, Table)
+    assert isinstance(volumes, PageTable)
+    assert isinstance(workers, PageTable)
     assert [row[0] for row in volumes.rows] == ["/d2", "/d1"]
     assert [cell.bar for row in volumes.rows if isinstance(cell := row[1], Cell)] == [0.5, 1.0]
     assert volumes.rows[0][-1] == Cell(text="× out of use: No space <b>", tone="bad")

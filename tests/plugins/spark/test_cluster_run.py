@@ -25,7 +25,7 @@ from cfetch.plugins.spark.work import find_task_fault
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.server import HubPlace
 from cfetch.tasks.shares import cut, driver
-from cfetch.tasks.shares.task_destination import place_at
+from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec
 from tests.engine.drive import tree
 from tests.tasks.counting import counting
@@ -200,7 +200,7 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         instant="i",
         epoch=1,
         wall_start_s=0.0,
-        place=place_at(Path("/r"), "i", 1),
+        place=directory_destination(Path("/r"), "i", 1),
         receipts="/r",
         part_s=1.0,
         at_a_time=1,

@@ -12,10 +12,10 @@ from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.plugins.spark.preflight import Look, look_around
+from cfetch.plugins.spark.preflight import Look, probe_executor
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.tasks.shares.task import bring_share
-from cfetch.tasks.shares.task_destination import place_in_store
+from cfetch.tasks.shares.task_destination import store_destination
 from cfetch.tasks.shares.work import TaskCopy
 from tests.tasks.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
 
@@ -63,7 +63,7 @@ def test_all_files_become_objects_and_are_not_had_again(tmp_path, bucket):
 def test_a_task_whose_run_was_taken_over_puts_no_more_objects(tmp_path, bucket):
     """Whoever takes the plan over removes the fence; the task looks at it before each object."""
     settings = Settings(concurrency=1)
-    place = place_in_store(bucket.url, tmp_path / "state", "i", 1)
+    place = store_destination(bucket.url, tmp_path / "state", "i", 1)
     spec = msgspec.structs.replace(
         spec_of(tmp_path, settings), env=pick_login(bucket.url, os.environ), place=place
     )
@@ -88,7 +88,7 @@ def test_a_task_without_its_fence_asks_for_nothing(tmp_path, bucket):
     spec = spec_of(tmp_path, Settings(concurrency=2))
     login = pick_login(bucket.url, os.environ)
     spec = msgspec.structs.replace(
-        spec, env=login, place=place_in_store(bucket.url, tmp_path / "state", "i", 1)
+        spec, env=login, place=store_destination(bucket.url, tmp_path / "state", "i", 1)
     )
     with served(FILES) as origin:
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
@@ -104,9 +104,9 @@ def test_an_executor_that_does_not_reach_the_store_is_named(tmp_path, bucket):
     """By the look before the run, with the driver's login."""
     login = pick_login(bucket.url, os.environ)
     directories = (("--state", str(tmp_path)),)
-    assert look_around(Look(directories, None, (bucket.url, login))).faults == []
+    assert probe_executor(Look(directories, None, (bucket.url, login))).faults == []
     gone = f"{bucket.url.partition('/some')[0]}-gone/x"
-    (fault,) = look_around(Look(directories, None, (gone, login))).faults
+    (fault,) = probe_executor(Look(directories, None, (gone, login))).faults
     assert fault.startswith("cannot use the object store of --to: ")
 
 

@@ -12,12 +12,19 @@ from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.version import __version__
 from cfetch.plugins.spark import preflight
 from cfetch.plugins.spark.job import find_driver_address
-from cfetch.plugins.spark.preflight import Look, Seen, Verdict, check_executors, judge, look_around
+from cfetch.plugins.spark.preflight import (
+    ExecutorVerdict,
+    Look,
+    SeenExecutor,
+    check_executors,
+    judge,
+    probe_executor,
+)
 from cfetch.plugins.spark.work import explain_python
 from cfetch.tasks.hub.server import HubPlace
 from tests.cli.verbs import PROJECT
 
-GOOD = Seen(executor="executor 0 on a", version=__version__, wall_s=100.0, faults=[], free_bytes=1000)
+GOOD = SeenExecutor(executor="executor 0 on a", version=__version__, wall_s=100.0, faults=[], free_bytes=1000)
 
 
 def judged(*others):
@@ -30,7 +37,7 @@ def judged(*others):
 
 def test_executors_like_the_driver_are_not_mentioned():
     """Nor is one whose clock differs by what NTP leaves."""
-    assert judged({}, {"wall_s": 103.0}) == Verdict([], [])
+    assert judged({}, {"wall_s": 103.0}) == ExecutorVerdict([], [])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +130,7 @@ def look_of(tmp_path, **how):
 
 def test_what_an_executor_sees(tmp_path):
     """A directory that only the driver sees, and a port where nobody listens."""
-    seen = look_around(look_of(tmp_path, state="gone", source=("127.0.0.1", 1)))
+    seen = probe_executor(look_of(tmp_path, state="gone", source=("127.0.0.1", 1)))
     assert seen.faults == [
         "does not see the directory of --state: mount it there under the name that it has here"
     ]

@@ -16,11 +16,11 @@ from cfetch.plugins.spark import share_files
 from cfetch.plugins.spark.share_files import ShareFiles, write_shares
 from cfetch.run.collector import OBJECTS
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.tasks.hub.receipts import STOP_NAME, Report, encode_report, leave_receipt, share_receipt_name
+from cfetch.tasks.hub.receipts import STOP_NAME, TaskReport, encode_report, leave_receipt, share_receipt_name
 from cfetch.tasks.shares import task
-from cfetch.tasks.shares.cut import Pace, count_sharers, cut_shares
+from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
 from cfetch.tasks.shares.task import bring_share, divide_limits
-from cfetch.tasks.shares.task_destination import place_at
+from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import ShareOutcome, TaskCopy
 from cfetch.wire.loop import make_loop
 from tests.engine.drive import tree
@@ -75,7 +75,7 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     assert {(record.executor, record.task) for one in receipts for record in one.records} == {
         ("executor 7 on b", 7)
     }
-    assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
+    assert list(Path(directory_destination(tmp_path / "to", "i", 1).fence).iterdir()) == []
 
 
 def test_garbage_is_looked_for_seldom_in_a_task(tmp_path, spec, monkeypatch):
@@ -132,7 +132,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
         share = share_at(tmp_path, origin, files)
         first = threading.Thread(target=bring_share, args=(one_at_a_time(spec), share, TaskCopy(0, 1, 0)))
         first.start()
-        own = Path(place_at(tmp_path / "to", "i", 1).fence) / "t1"
+        own = Path(directory_destination(tmp_path / "to", "i", 1).fence) / "t1"
         while not own.exists() or not any(one.stat().st_size for one in own.iterdir()):
             assert first.is_alive()
         bring_share(one_at_a_time(spec), share, TaskCopy(0, 2, 1))
@@ -141,7 +141,7 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
         assert asked(origin) == {name: 2 if name == held else 1 for name in files}
     assert tree(tmp_path / "to") == whole(files)
     assert shares(read_receipts(tmp_path)) == [(0, 2)]
-    assert list(Path(place_at(tmp_path / "to", "i", 1).fence).iterdir()) == []
+    assert list(Path(directory_destination(tmp_path / "to", "i", 1).fence).iterdir()) == []
 
 
 def test_a_share_that_is_over_leaves_one_receipt(tmp_path, spec):
@@ -170,9 +170,9 @@ def test_a_task_goes_on_with_what_a_dead_run_has_left(tmp_path, spec):
         (tmp_path / "receipts" / STOP_NAME).touch()
         task.join(30)
         (tmp_path / "receipts" / STOP_NAME).unlink()
-        left = Path(place_at(tmp_path / "to", "i", 1).fence) / "t1"
+        left = Path(directory_destination(tmp_path / "to", "i", 1).fence) / "t1"
         left.rename(left.parent.with_name("2-1"))  # as the rollback of the first run does
-        Path(place_at(tmp_path / "to", "i", 2).fence).mkdir()
+        Path(directory_destination(tmp_path / "to", "i", 2).fence).mkdir()
         bring_share(msgspec.structs.replace(spec, epoch=2), share, TaskCopy(0, 1, 0))
         again = [request for request in origin.requests if request.path == "0.big"][1]
         assert again.range == f"bytes={3 << 20}-"
@@ -204,9 +204,9 @@ def test_what_has_ended_is_told_before_the_share_is_over(tmp_path, spec):
 @pytest.mark.parametrize("trouble", ["not shared", "taken over", "unwritable"])
 def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
     """A LocalFault, with a receipt that counts for nothing; no directory is made where none was."""
-    epoch = Path(place_at(tmp_path / "to", "i", 1).fence)
+    epoch = Path(directory_destination(tmp_path / "to", "i", 1).fence)
     if trouble == "not shared":
-        spec = msgspec.structs.replace(spec, place=place_at(tmp_path / "nowhere", "i", 1))
+        spec = msgspec.structs.replace(spec, place=directory_destination(tmp_path / "nowhere", "i", 1))
     elif trouble == "taken over":
         epoch.rmdir()
     else:
@@ -225,9 +225,9 @@ def test_a_fault_of_a_copy_whose_share_is_over_is_none(tmp_path, spec):
     """Another has done the spec: Spark need not count a failure."""
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)
-    told = encode_report(Report(instant="i", epoch=1, share=0, task=1))
+    told = encode_report(TaskReport(instant="i", epoch=1, share=0, task=1))
     assert leave_receipt(tmp_path / "receipts", share_receipt_name(1, 0), told)
-    Path(place_at(tmp_path / "to", "i", 1).fence).rmdir()
+    Path(directory_destination(tmp_path / "to", "i", 1).fence).rmdir()
     assert bring_share(spec, share, TaskCopy(0, 2, 1)).files == 0
 
 
@@ -271,7 +271,7 @@ def test_shares_on_disk_have_a_row_group_each(tmp_path, monkeypatch):
     ):
         left = range(2, len(plan))
         hosts = [n % 2 for n in left]
-        cut = cut_shares([50 << 20 for _ in left], hosts, pace=Pace(), slots=3)
+        cut = cut_shares([50 << 20 for _ in left], hosts, pace=ExpectedPace(), slots=3)
         files = write_shares(directory, plan, cut.list_members(left), count_sharers(cut, hosts, slots=3))
         assert files.count == len(cut.cost_s) > 1
         shares = [files.read_share(number) for number in range(files.count)]

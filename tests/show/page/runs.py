@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cfetch.show.metrics import RunHeader
-from cfetch.show.metrics_reading import Run
+from cfetch.show.metrics_reading import MetricsRun
 from tests.show.live.replay import stream
 
 
@@ -21,7 +21,7 @@ def header(**more):
 
 
 def recorded(records, **more):
-    return Run(Path("m.jsonl"), header(**more), iter(list(records)))
+    return MetricsRun(Path("m.jsonl"), header(**more), iter(list(records)))
 
 
 def played(**options):

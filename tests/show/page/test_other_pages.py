@@ -10,9 +10,8 @@ from cfetch.plugins.lab.bench.simulation.compare import SimulationOptions, run
 from cfetch.plugins.lab.pages.bench_page import make_bench_page
 from cfetch.plugins.lab.pages.simulation_page import make_simulation_page
 from cfetch.plugins.lab.pages.tuning_page import make_tuning_page
-from cfetch.plugins.lab.views.simulation_document import Comparison, Row, Simulation
+from cfetch.plugins.lab.views.simulation_document import PolicyRow, ScenarioComparison, Simulation
 from cfetch.plugins.lab.views.tuning_document import (
-    Choice,
     Estimated,
     Estimates,
     HeldOut,
@@ -20,6 +19,7 @@ from cfetch.plugins.lab.views.tuning_document import (
     Score,
     SettingScore,
     Tuning,
+    TuningChoice,
     Values,
 )
 from cfetch.show.page.run_part import read_run
@@ -53,7 +53,7 @@ def tuning_page():
             remarks=["only ten runs"],
             rule="r",
             default=default,
-            choice=Choice(
+            choice=TuningChoice(
                 recommended=best,
                 ratio=ratio,
                 recorded=ratio,
@@ -86,15 +86,15 @@ def policies_page():
     """Adaptive wins in one scenario, is level in another, loses in a third."""
     row = {"makespan_s": 1.0, "ratio_worst": 1.0, "mitigations": 0.0, "false_alarms": 0.0, "twice": 0.0}
     scenarios = [
-        Comparison(
+        ScenarioComparison(
             scenario=name,
             description="",
             files=1,
             size_bytes=1,
             ideal_s=1.0,
             rows=[
-                Row(policy="none", ratio_p50=1.0, not_done=0, **row),
-                Row(policy="adaptive", ratio_p50=ratio, not_done=0, **row),
+                PolicyRow(policy="none", ratio_p50=1.0, not_done=0, **row),
+                PolicyRow(policy="adaptive", ratio_p50=ratio, not_done=0, **row),
             ],
             verdict="",
         )

@@ -15,7 +15,7 @@ from cfetch.storage.buckets import object_listing as module
 from cfetch.storage.buckets import object_records
 from cfetch.storage.buckets.object_listing import LOOKS_A_PAGE, ListedPages, judge_listed
 from cfetch.storage.buckets.object_records import ObjectRecords, records_name
-from cfetch.storage.buckets.object_store import About, Found, Listed, ObjectStore
+from cfetch.storage.buckets.object_store import About, FoundObject, Listed, ObjectStore
 from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 from cfetch.storage.volume_values import Standing
 from cfetch.testing.volume import inspect_batch
@@ -182,12 +182,12 @@ MD5 = hashlib.md5(b"123").hexdigest()
 
 
 @pytest.mark.parametrize(("entry", "size", "etag", "about", "judged"), [
-    (entry_of(0, "a", b"123", digest=True), 4, '"e"', ABOUT, Found(4, None, 5.0)),
-    (entry_of(0, "a", b"123", digest=True), 3, '"e"', ABOUT, Found(3, ABOUT, 5.0)),
+    (entry_of(0, "a", b"123", digest=True), 4, '"e"', ABOUT, FoundObject(4, None, 5.0)),
+    (entry_of(0, "a", b"123", digest=True), 3, '"e"', ABOUT, FoundObject(3, ABOUT, 5.0)),
     (entry_of(0, "a", b"123", digest=True), 3, '"e"', None, None),
     (entry_of(0, "a", b"123"), 3, '"e"', None, None),
-    (entry_of(0, "a", b"123", size=False), 3, '"e"', ABOUT, Found(3, ABOUT, 5.0)),
-    ("md5", 3, f'"{MD5}"', None, Found(3, About(f"md5:{MD5}", None, ""), 5.0)),
+    (entry_of(0, "a", b"123", size=False), 3, '"e"', ABOUT, FoundObject(3, ABOUT, 5.0)),
+    ("md5", 3, f'"{MD5}"', None, FoundObject(3, About(f"md5:{MD5}", None, ""), 5.0)),
     ("md5", 3, f'"{MD5}-1"', None, None),
     ("md5", 3, None, None, None),
 ])  # fmt: skip

@@ -174,7 +174,7 @@ async def test_a_store_that_does_not_answer_is_told_in_time(monkeypatch):
         point_at(monkeypatch, server.url)
         store = ObjectStore("s3://bucket/p", timeout_s=0.2)
         for call in (
-            store.look,
+            store.find_object,
             store.names,
             lambda key: store.put(key, b""),
             lambda key: store.delete([key]),

@@ -6,9 +6,17 @@ import struct
 import msgspec
 
 from cfetch.base.events import ActiveAttempt
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.framing import HUB, TASK
-from cfetch.tasks.hub.messages import HEAD_BYTES, NONCE_BYTES, PROOF_BYTES, Beat, Channel, Orders, make_proof
+from cfetch.tasks.hub.messages import (
+    HEAD_BYTES,
+    NONCE_BYTES,
+    PROOF_BYTES,
+    Channel,
+    Orders,
+    TaskBeat,
+    make_proof,
+)
 
 __all__ = ["MIB", "FakeTask", "attempt", "beat", "count_tasks", "samples"]
 
@@ -16,7 +24,7 @@ MIB = 1 << 20
 
 
 def beat(task=1, *, executor="a", **more):
-    return Beat(**{"task": task, "executor": executor, **more})
+    return TaskBeat(**{"task": task, "executor": executor, **more})
 
 
 def count_tasks(hub):
@@ -26,7 +34,7 @@ def count_tasks(hub):
 
 def samples(rate, number, host="h"):
     """For a beat: files of 1 MiB at so many MiB/s."""
-    return {"samples": [Sample(host, MIB, rate * MIB)] * number, "finished": number}
+    return {"samples": [SpeedSample(host, MIB, rate * MIB)] * number, "finished": number}
 
 
 def attempt(number=0, *, rate=1.0, elapsed_s=3.0, size_bytes=MIB):

@@ -17,7 +17,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.events import HostPaused, StragglerCancelled, WidthChanged
 from cfetch.base.secret import SecretText
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub import client as hub_client
 from cfetch.tasks.hub import registry as hub_registry
 from cfetch.tasks.hub.client import BeatMaker
@@ -288,7 +288,7 @@ def beside_others(tmp_path, late, *, bps, padding):
     faults = {name: Fault(kind="slow", rate_bps=bps, first=1) for name in list(files)[:late]}
     with served(files, faults) as origin, hub_of(settings) as hub, FakeTask(hub.address) as other:
         host = origin.url.split("/")[2]
-        normal = [Sample(host, 1000, 1e5)] * 30
+        normal = [SpeedSample(host, 1000, 1e5)] * 30
         other.meet().ask(beat(9, executor="b", samples=normal, finished=30))
         spec = spec_of(tmp_path, settings, hub.address)
         bring_share(

@@ -14,7 +14,7 @@ from cfetch.storage.directory import Directory
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import (
     ReceiptReader,
-    Report,
+    TaskReport,
     encode_report,
     is_in_place,
     leave_receipt,
@@ -46,7 +46,7 @@ def ended(number, status="done"):
 
 def report(*records, number=0, task=1, share=0, events=()):
     """As a task leaves it."""
-    head = Report(
+    head = TaskReport(
         instant="i",
         epoch=1,
         share=share,
@@ -192,7 +192,7 @@ def test_of_a_damaged_report_nothing_is_taken_in(scene, tmp_path):
 @pytest.mark.parametrize("facts", [{"instant": "j"}, {"epoch": 2}, {"share": 1}])
 def test_a_receipt_of_another_plan_or_share_does_not_count(tmp_path, facts):
     """Somebody has put it there: its numbers are those of other files."""
-    head = Report(**{"instant": "i", "epoch": 1, "share": 0, "task": 1} | facts)
+    head = TaskReport(**{"instant": "i", "epoch": 1, "share": 0, "task": 1} | facts)
     leave_receipt(tmp_path, SHARE, encode_report(head, [ended(1)]))
     leave_receipt(tmp_path, part_name(0), encode_report(head, [ended(1)]))
     assert list(ReceiptReader(tmp_path, "i").read_new(everything, needs_all=False)) == []
@@ -207,7 +207,7 @@ def test_a_receipt_of_another_plan_or_share_does_not_count(tmp_path, facts):
 def test_a_receipt_of_a_later_version_or_with_impossible_numbers_does_not_count(tmp_path, facts, text):
     """The driver has a bit for each number: one that is far too large would take all memory."""
     head = msgspec.json.encode(
-        msgspec.structs.replace(Report(instant="i", epoch=1, share=0, task=1), **facts)
+        msgspec.structs.replace(TaskReport(instant="i", epoch=1, share=0, task=1), **facts)
     )
     head = head if text is None else head.replace(b"cfetch.receipt/2", text)
     (tmp_path / SHARE).write_bytes(b"%08x %b\n" % (zlib.crc32(head), head))

@@ -6,7 +6,7 @@ import pytest
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import RateLimits
 from cfetch.base.events import BaselineView
-from cfetch.straggler.merged import Sample
+from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import (
     MOST_BEAT_BYTES,
@@ -145,7 +145,7 @@ def test_the_longest_messages_fit():
         executor=host,
         active=[longest] * MOST_SHOWN,
         demands=demands,
-        samples=[Sample(host, 1 << 50, 1e9)] * MOST_SAMPLES,
+        samples=[SpeedSample(host, 1 << 50, 1e9)] * MOST_SAMPLES,
     )
     assert len(msgspec.msgpack.encode(told)) <= MOST_BEAT_BYTES
     orders = Orders(leases=dict.fromkeys(demands, 1 << 20), median_bps=1e9)

@@ -11,7 +11,7 @@ import pytest
 from cfetch.base.config.settings import Settings
 from cfetch.tasks.processes import worker
 from cfetch.tasks.processes.child import Signs
-from cfetch.tasks.processes.messages import HEAD_BYTES, Answer, Order, pack_message, take_message
+from cfetch.tasks.processes.messages import HEAD_BYTES, ChildAnswer, Order, pack_message, take_message
 from cfetch.tasks.processes.worker import Worker
 from tests.tasks.scene import spec_of
 
@@ -65,13 +65,13 @@ def test_signs_of_life_keep_a_child_and_are_no_answer(monkeypatch):
     assert len(pipe.getvalue()) == HEAD_BYTES
     signs.note_life()
     signs.give()
-    signs.answer(Answer(fault="full"))
+    signs.answer(ChildAnswer(fault="full"))
     now = 100.0
     signs.give()  # without work there is nothing that stands still
-    received, answers = bytearray(), list[Answer | None]()
+    received, answers = bytearray(), list[ChildAnswer | None]()
     for byte in pipe.getvalue():
         received.append(byte)
-        answers.append(take_message(received, Answer))
+        answers.append(take_message(received, ChildAnswer))
     assert [answer.fault for answer in answers if answer is not None] == ["full"]
-    assert len(pipe.getvalue()) == 3 * HEAD_BYTES + len(pack_message(Answer(fault="full")))
+    assert len(pipe.getvalue()) == 3 * HEAD_BYTES + len(pack_message(ChildAnswer(fault="full")))
     assert not received

@@ -10,13 +10,13 @@ from cfetch.tasks.shares.cut import (
     LONGEST_S,
     MOST_FILES,
     SHORTEST_S,
-    Pace,
+    ExpectedPace,
     count_sharers,
     cut_shares,
     find_floors,
 )
 
-PACE = Pace(latency_s=0.05, rate_bps=30e6, concurrency=16)
+PACE = ExpectedPace(latency_s=0.05, rate_bps=30e6, concurrency=16)
 MIB = 1 << 20
 
 manifests = st.lists(

@@ -13,7 +13,7 @@ class Watch:
     def wait(self, seconds):
         for _ in range(int(seconds / LOOK_S)):
             self.now_s += LOOK_S
-            self.orphans.look()
+            self.orphans.remove_if_due()
 
 
 def test_one_in_which_nothing_moves_goes_and_others_stay(tmp_path):

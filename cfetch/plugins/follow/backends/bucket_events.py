@@ -77,7 +77,7 @@ class BucketUpstream:
         )
         messages = reply.get("Messages", [])
         keys = dict.fromkeys(key for message in messages for key in self._read_keys(message["Body"]))
-        seen = await ask_together([partial(self._look_up, key) for key in keys])
+        seen = await ask_together([partial(self._read_object, key) for key in keys])
         self._receipts = [message["ReceiptHandle"] for message in messages]
         return News(QUEUE, seen, is_last=not messages)
 
@@ -104,8 +104,8 @@ class BucketUpstream:
             if is_below and self._listing.pattern.match(rest) and not key.endswith("/"):
                 yield rest
 
-    async def _look_up(self, rest: str) -> Seen:
-        about = await self._reader.look_up(f"{self._listing.prefix}{rest}")
+    async def _read_object(self, rest: str) -> Seen:
+        about = await self._reader.find_object(f"{self._listing.prefix}{rest}")
         if about is None:
             return Seen(rest, None)
         size_bytes, version = about

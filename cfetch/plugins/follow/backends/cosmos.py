@@ -55,7 +55,7 @@ class _Items(msgspec.Struct):
     items: list[dict[str, Any]] = msgspec.field(name="Documents")
 
 
-class Token(msgspec.Struct, frozen=True, array_like=True):
+class ContinuationToken(msgspec.Struct, frozen=True, array_like=True):
     """The keys from ``low`` on and below ``high`` (hex texts), and what was read of them; "" is nothing."""
 
     low: str
@@ -67,7 +67,7 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
     """``rid``: of the container, another one if it was made anew."""
 
     rid: str
-    tokens: tuple[Token, ...]
+    tokens: tuple[ContinuationToken, ...]
 
 
 _RANGES = msgspec.json.Decoder(_Ranges)
@@ -114,7 +114,7 @@ class CosmosUpstream:
         await self._web.close()
 
     async def _ask_all(self, known: _Cursor) -> News:
-        tokens: list[Token] = []
+        tokens: list[ContinuationToken] = []
         seen: list[Seen] = []
         is_last = True
         for part in (part for token in known.tokens for part in divide(token, self._ranges)):
@@ -124,7 +124,7 @@ class CosmosUpstream:
             is_last = is_last and after == part
         return News(msgspec.json.encode(_Cursor(known.rid, fuse(tokens))).decode(), seen, is_last=is_last)
 
-    async def _read(self, token: Token) -> tuple[Token, list[dict[str, Any]]]:
+    async def _read(self, token: ContinuationToken) -> tuple[ContinuationToken, list[dict[str, Any]]]:
         """A page behind a token. Raises _Moved: its partition has split or merged."""
         owner = next(each for each in self._ranges if each.min_inclusive <= token.low < each.max_exclusive)
         headers = {
@@ -158,7 +158,7 @@ class CosmosUpstream:
         if known is not None and known.rid != listed.rid:
             raise FeedReplaced(f"the container {self.shown} was made anew")
         self._ranges = ranges
-        return known or _Cursor(listed.rid, (Token("", LAST_KEY),))
+        return known or _Cursor(listed.rid, (ContinuationToken("", LAST_KEY),))
 
     async def _get(self, kind: str, headers: Mapping[str, str]) -> tuple[int, bytes, dict[str, str]]:
         date = formatdate(self._web.clock.wall(), usegmt=True)
@@ -178,20 +178,20 @@ class CosmosUpstream:
         return answer.status, answer.body, fields
 
 
-def divide(token: Token, ranges: Sequence[_Range]) -> Iterable[Token]:
+def divide(token: ContinuationToken, ranges: Sequence[_Range]) -> Iterable[ContinuationToken]:
     """The token for each range that holds some of its keys: heirs go on from their parent's continuation."""
     for each in ranges:
         low, high = max(token.low, each.min_inclusive), min(token.high, each.max_exclusive)
         if low < high:
-            yield Token(low, high, token.continuation)
+            yield ContinuationToken(low, high, token.continuation)
 
 
-def fuse(tokens: Iterable[Token]) -> tuple[Token, ...]:
+def fuse(tokens: Iterable[ContinuationToken]) -> tuple[ContinuationToken, ...]:
     """Neighbours with one continuation as one token, as after a merge."""
-    fused: list[Token] = []
+    fused: list[ContinuationToken] = []
     for token in tokens:
         if fused and fused[-1].high == token.low and fused[-1].continuation == token.continuation:
-            fused.append(Token(fused.pop().low, token.high, token.continuation))
+            fused.append(ContinuationToken(fused.pop().low, token.high, token.continuation))
         else:
             fused.append(token)
     return tuple(fused)

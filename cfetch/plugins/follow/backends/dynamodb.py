@@ -95,7 +95,7 @@ class DynamoUpstream:
             records += news
             is_last = is_last and after == place
             places[shard] = after
-        seen = [each async for each in self._look_up(records)]
+        seen = [each async for each in self._read_items(records)]
         return News(_encode(_Cursor(known.stream, places)), seen, is_last=is_last)
 
     async def _list_shards(self, arn: str) -> AsyncIterator[dict[str, str]]:
@@ -120,7 +120,7 @@ class DynamoUpstream:
             return [], ENDED
         return records, records[-1]["dynamodb"]["SequenceNumber"] if records else place
 
-    async def _look_up(self, records: Iterable[Mapping[str, Any]]) -> AsyncIterator[Seen]:
+    async def _read_items(self, records: Iterable[Mapping[str, Any]]) -> AsyncIterator[Seen]:
         """The items of all keys that the records name, as they are now; for a missing one a delete."""
         named = {
             msgspec.json.encode(record["dynamodb"]["Keys"], order="sorted"): record for record in records

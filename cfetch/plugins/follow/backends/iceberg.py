@@ -86,9 +86,9 @@ class IcebergUpstream:
         present = [each for each in metadata.snapshots if each.snapshot_id == metadata.current_snapshot_id]
         if not present:  # a table without rows
             return [], {}
-        path = self._place(present[0].manifest_list, metadata.location)
+        path = self._path_below(present[0].manifest_list, metadata.location)
         rows = await self._read_avro(path)
-        names = [self._place(row.get("manifest_path"), metadata.location) for row in rows]
+        names = [self._path_below(row.get("manifest_path"), metadata.location) for row in rows]
         manifests: dict[str, Files] = {}
         for name in names:
             known = self._manifests.get(name)
@@ -103,7 +103,9 @@ class IcebergUpstream:
                 raise HostileFeed(f"a manifest of {self.shown} has an entry without a file")
             if row.get("status") != DELETED:
                 size = about.get("file_size_in_bytes")
-                files[self._place(about.get("file_path"), location)] = size if type(size) is int else None
+                files[self._path_below(about.get("file_path"), location)] = (
+                    size if type(size) is int else None
+                )
         return files
 
     async def _read_avro(self, path: str) -> list[dict[str, Any]]:
@@ -117,7 +119,7 @@ class IcebergUpstream:
         except Exception as error:  # noqa: BLE001 - of many types of the library; all mean that it is damaged
             raise HostileFeed(f"{path} of {self.shown} cannot be read: {type(error).__name__}") from None
 
-    def _place(self, location: object, table: str) -> str:
+    def _path_below(self, location: object, table: str) -> str:
         """The path of a file below its table, by the locations that the table itself uses."""
         base = f"{table.rstrip('/')}/"
         if not isinstance(location, str) or not location.startswith(base):

@@ -20,14 +20,14 @@ from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, Feed
 from cfetch.plugins.follow.backends.kinesis_api import (
     ExpiredIterator,
     KinesisApi,
+    KinesisStream,
     NoSuchStream,
     Records,
-    Stream,
     Unknown,
 )
 from cfetch.plugins.follow.backends.kinesis_shards import (
-    Place,
     Shard,
+    ShardPosition,
     Shards,
     decode_place,
     encode_place,
@@ -68,7 +68,7 @@ class KinesisSource:
     def __init__(self, api: KinesisApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._stream: Stream | None = None
+        self._stream: KinesisStream | None = None
         self._shards = Shards({})
         self._kept: OrderedDict[tuple[str, int], _Kept] = OrderedDict()
 
@@ -106,7 +106,9 @@ class KinesisSource:
                 return Page(_select_keys(changes, keys), end + 1)
             if changes:
                 seen = decode_place(changes[-1].lsn).sequence
-                after = encode_place(Place(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0))
+                after = encode_place(
+                    ShardPosition(seen, is_behind=True, caught_up_ms=asked_ms if at_tip else 0)
+                )
                 self._keep(shard.id, after, answer)
                 return Page(_select_keys(changes, keys), after)
             if answer.next_iterator is None:  # the shard was closed meanwhile, and has been read to its end
@@ -137,7 +139,7 @@ class KinesisSource:
             raise CheckpointExpired(f"shard {of} is not listed any more: the stream has dropped its records")
         return None if of == via or of in self._shards.ancestors(via) else Gone(Why.RANGE_GONE)
 
-    async def _describe_stream(self) -> Stream:
+    async def _describe_stream(self) -> KinesisStream:
         """The stream as it is now. Raises FeedReplaced if it is not the same as at first."""
         try:
             stream = await self._api.describe()
@@ -202,14 +204,14 @@ class KinesisSource:
                     raise
         return await self._api.iterator(shard.id, "TRIM_HORIZON")
 
-    async def _has_lost(self, shard: Shard, stream: Stream) -> bool:
+    async def _has_lost(self, shard: Shard, stream: KinesisStream) -> bool:
         """Whether some of the shard's records have been dropped already, or may have."""
         now = datetime.fromtimestamp(self._clock.wall(), UTC)
         if now - stream.created < _safe_time(stream):
             return False
         return any(row["ShardId"] == shard.id for row in await self._api.shards(at_horizon=True))
 
-    def _is_recent(self, place: Place, stream: Stream) -> bool:
+    def _is_recent(self, place: ShardPosition, stream: KinesisStream) -> bool:
         """Whether no record from after the place's moment can have been dropped yet."""
         age = timedelta(seconds=self._clock.wall() - place.caught_up_ms / 1000)
         return bool(place.caught_up_ms) and age < _safe_time(stream)
@@ -229,7 +231,7 @@ class KinesisSource:
         return False
 
 
-def _safe_time(stream: Stream) -> timedelta:
+def _safe_time(stream: KinesisStream) -> timedelta:
     """How long the service certainly keeps every record, even if clocks differ."""
     return timedelta(hours=stream.retention_h) - MARGIN
 
@@ -238,7 +240,11 @@ def _renew_moment(next_lsn: int, shard: Shard, now_ms: int, *, is_waiting: bool)
     """The same place with a later moment, if its own is old, or still unknown at the second request."""
     place = decode_place(next_lsn or lsn_of_record(shard.first - 1))
     is_due = now_ms - place.caught_up_ms > RENEWED_MS if place.caught_up_ms else is_waiting or not next_lsn
-    return encode_place(Place(place.sequence, is_behind=True, caught_up_ms=now_ms)) if is_due else next_lsn
+    return (
+        encode_place(ShardPosition(place.sequence, is_behind=True, caught_up_ms=now_ms))
+        if is_due
+        else next_lsn
+    )
 
 
 def _read_sequence(record: Mapping[str, Any]) -> int:

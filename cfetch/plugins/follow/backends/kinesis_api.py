@@ -22,7 +22,7 @@ class NoSuchStream(FeedError):
     """The service knows no stream, or no shard, of that name."""
 
 
-class Stream(NamedTuple):
+class KinesisStream(NamedTuple):
     """``created`` distinguishes a stream from another with the same name."""
 
     arn: str
@@ -69,11 +69,11 @@ class KinesisApi:
         )
         self.endpoint = self._client.endpoint
 
-    async def describe(self) -> Stream:
+    async def describe(self) -> KinesisStream:
         """The stream as it is now."""
         reply = await self._client.ask("describe_stream_summary", StreamName=self.stream)
         summary = reply["StreamDescriptionSummary"]
-        return Stream(
+        return KinesisStream(
             summary["StreamARN"],
             summary["StreamCreationTimestamp"],
             summary["RetentionPeriodHours"],

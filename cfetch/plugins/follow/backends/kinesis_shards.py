@@ -31,7 +31,7 @@ class Shard(NamedTuple):
     last: int | None
 
 
-class Place(NamedTuple):
+class ShardPosition(NamedTuple):
     """The meaning of a next LSN: ``sequence`` is the next record, or, if ``is_behind``, the last one read.
 
     ``caught_up_ms``: a time at which no later record was there; 0: not known.
@@ -47,13 +47,13 @@ def lsn_of_record(sequence: int) -> int:
     return sequence << MOMENT_BITS
 
 
-def decode_place(next_lsn: int) -> Place:
+def decode_place(next_lsn: int) -> ShardPosition:
     """Decode a next LSN."""
     low = next_lsn & _MOMENTS
-    return Place(next_lsn >> MOMENT_BITS, low > 0, max(low - 1, 0))
+    return ShardPosition(next_lsn >> MOMENT_BITS, low > 0, max(low - 1, 0))
 
 
-def encode_place(place: Place) -> int:
+def encode_place(place: ShardPosition) -> int:
     """Encode a place as a next LSN."""
     return lsn_of_record(place.sequence) + (min(1 + place.caught_up_ms, _MOMENTS) if place.is_behind else 0)
 

@@ -12,17 +12,25 @@ from cfetch.base.clock import Clock
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.follow.server.handler import feed_app
-from cfetch.plugins.follow.server.scan_timer import Doorbell
+from cfetch.plugins.follow.server.scan_timer import ScanTimer
 from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.server.store import FeedStore
 from cfetch.plugins.follow.server.stream_publisher import StreamPublisher
 from cfetch.plugins.follow.server.tree_publisher import TreePublisher
-from cfetch.wire.serving import Access, FaultLines, Limits, Served, count_connections, own_names, serve_app
+from cfetch.wire.serving import (
+    FaultLines,
+    Served,
+    ServerAccess,
+    ServerLimits,
+    count_connections,
+    own_names,
+    serve_app,
+)
 
 EmitLine = Callable[[str], None]
 
 
-class Publisher(Protocol):
+class FeedPublisher(Protocol):
     """Brings changes of a directory or a stream into the feed."""
 
     def scan(self, stop: threading.Event) -> int:
@@ -63,7 +71,7 @@ def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine,
         raise UsageError(f"{printable(str(source))} is neither a directory nor a JSON Lines file")
     beside = source / STATE_DIRECTORY if is_tree else source.with_name(source.name + STATE_DIRECTORY)
     with closing(FeedStore(options.state or beside)) as store:
-        publisher: Publisher
+        publisher: FeedPublisher
         if is_tree:
             publisher = tree = TreePublisher(
                 source,
@@ -82,12 +90,12 @@ def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine,
             app = feed_app(store, None)
         faults = FaultLines(emit_line, clock.monotonic)
         names = own_names(options.host) | {name.lower() for name in options.names}
-        access = Access(
+        access = ServerAccess(
             names=names, remedy="ask for it by its address, or restart it with --server-name NAME"
         )
 
         async def listen() -> Served:
-            limits = Limits(count_connections())
+            limits = ServerLimits(count_connections())
             served = await serve_app(app, options.host, options.port, access, limits, faults)
             ready(served.url)
             return served
@@ -99,7 +107,7 @@ def serve(source: Path, options: ServeOptions, *, clock: Clock, ready: EmitLine,
 
 async def _run(
     listen: Callable[[], Awaitable[Served]],
-    publisher: Publisher,
+    publisher: FeedPublisher,
     clock: Clock,
     *,
     rescan_s: float,
@@ -107,7 +115,7 @@ async def _run(
     emit_line: EmitLine,
 ) -> None:
     stop = asyncio.Event()
-    bell = Doorbell(rescan_s, stop, clock.monotonic)
+    bell = ScanTimer(rescan_s, stop, clock.monotonic)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
@@ -119,7 +127,7 @@ async def _run(
 
 
 async def _publish_until_stopped(
-    publisher: Publisher, bell: Doorbell, stop: asyncio.Event, emit_line: EmitLine
+    publisher: FeedPublisher, bell: ScanTimer, stop: asyncio.Event, emit_line: EmitLine
 ) -> None:
     """Scan until ``stop`` is set. A scan that fails is reported once, and tried again."""
     halt, last_fault = threading.Event(), ""

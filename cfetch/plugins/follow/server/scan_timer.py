@@ -18,7 +18,7 @@ SAFETY_S = 60.0
 RESTING_S = 3.0  # after the last ring, scans go on as without a doorbell
 
 
-class Doorbell:
+class ScanTimer:
     """``wait`` ends when ``stop`` is set, or when the next scan is due."""
 
     def __init__(self, rescan_s: float, stop: asyncio.Event, now: Callable[[], float]) -> None:

@@ -32,7 +32,7 @@ MAX_DELETE = 0.1  # of all files, by one scan
 MAX_TOLD = 100  # files left out whose names the publisher and followers get; further ones are only counted
 
 
-class Seen(NamedTuple):
+class SeenFile(NamedTuple):
     """A regular file, found on a walk. ``ctime_ns`` also tells an edit after which its time was set back."""
 
     path: str
@@ -109,7 +109,7 @@ class TreePublisher:
         more = "; further files that are left out are not named" if len(self._emitted) > MAX_TOLD else ""
         self._emit_line(f"{printable(path)}: left out, {why}{more}")
 
-    def has_settled(self, seen: Seen) -> bool:
+    def has_settled(self, seen: SeenFile) -> bool:
         """Whether the file was not written to just now."""
         return not 0 <= self.clock.wall() - seen.mtime_ns / 1e9 < self._settle_s
 
@@ -130,7 +130,7 @@ class _Walk:
         self._since = publisher.clock.monotonic()
 
     def run(self) -> None:
-        batch: list[Seen] = []
+        batch: list[SeenFile] = []
         for seen in self._walk_files():
             if self._stop.is_set():
                 return
@@ -142,7 +142,7 @@ class _Walk:
         if self._known < self._before:
             self._sweep()
 
-    def _walk_files(self) -> Iterator[Seen]:
+    def _walk_files(self) -> Iterator[SeenFile]:
         note_file = self._publisher.source_root.note_file
         for path, status, why in self._tree.regular_files(leave_out=(STATE_NAME, STATE_DIRECTORY)):
             if status is None:
@@ -154,7 +154,7 @@ class _Walk:
                 self._leave_out(path, f"no feed can name it: {error}")
                 continue
             note_file(path, status.st_dev, self._tree)
-            yield Seen(path, *_version_of(status))
+            yield SeenFile(path, *_version_of(status))
 
     def _leave_out(self, path: str, why: str) -> None:
         self._publisher.emit_once(path, why)
@@ -162,7 +162,7 @@ class _Walk:
         if len(self.left_out) < MAX_TOLD:
             self.left_out.append((printable(path), why))
 
-    def _take_batch(self, batch: list[Seen]) -> None:
+    def _take_batch(self, batch: list[SeenFile]) -> None:
         known = self._store.find_files([seen.path for seen in batch])
         self._known += len(known)
         for seen in batch:
@@ -174,7 +174,7 @@ class _Walk:
             self._hash_seen(seen, before)
         self._flush()
 
-    def _hash_seen(self, seen: Seen, before: File | None) -> None:
+    def _hash_seen(self, seen: SeenFile, before: File | None) -> None:
         if self._stop.is_set():
             return
         try:
@@ -254,7 +254,7 @@ def _has_gone(tree: ReadOnlyTree, path: str) -> bool:
         return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
-def _hash_file(tree: ReadOnlyTree, seen: Seen, stop: threading.Event) -> File | None:
+def _hash_file(tree: ReadOnlyTree, seen: SeenFile, stop: threading.Event) -> File | None:
     """Hash the file as it was seen; None if it is being written, or once ``stop`` is set."""
     descriptor = tree.open_file(seen.path)
     try:

@@ -41,7 +41,7 @@ from cfetch.plugins.follow.backends.change_log import forget_log
 from cfetch.plugins.follow.backends.opening import find_host, lists_all_files, open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
-from cfetch.plugins.follow.journal import STEP, Journal, Step, locate_journal, name_feed
+from cfetch.plugins.follow.journal import STEP, Journal, JournalStep, locate_journal, name_feed
 from cfetch.plugins.follow.link_hosts import LinkHosts
 from cfetch.plugins.follow.ranges import key_of
 from cfetch.plugins.follow.reader import LAG_S, Reader, make_lag_error
@@ -61,7 +61,7 @@ from cfetch.plugins.follow.use_cases.follow_text import (
 from cfetch.plugins.follow.use_cases.mirror import Mirror
 from cfetch.plugins.follow.use_cases.own_files import OwnFiles, locate_own_files
 from cfetch.plugins.monitors.telemetry import span_listener
-from cfetch.run.directories import Places, require_directory, share_places
+from cfetch.run.directories import Places, open_to_group, require_directory
 from cfetch.run.signals import listen
 from cfetch.run.stoppable import StoppableRunner
 from cfetch.show.format import plural
@@ -146,7 +146,7 @@ def follow(
     generations = None
     if options.consistent is not None:
         generations = Generations(where.directories[0], options.consistent)
-    share_places(where, settings)
+    open_to_group(where, settings)
     with ExitStack() as stack:
         directory = locate_journal(where.state, feed, where.roots)
         journal = stack.enter_context(Journal(directory, state=where.state))
@@ -487,7 +487,7 @@ class _Follower:
         self._plans.check_links(wanted)
         return plan_rounds(wanted)
 
-    def _apply(self, step: Step) -> bool:
+    def _apply(self, step: JournalStep) -> bool:
         """Apply the step's remaining rounds in order; False if a run ended early, so that the step stays."""
         while step.rounds:
             this, held = self._hold_waiting(step.rounds[0])

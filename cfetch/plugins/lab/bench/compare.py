@@ -23,7 +23,7 @@ from cfetch.base.records import FileRecord
 from cfetch.plugins.lab.bench.child import Outcome, run_child
 from cfetch.plugins.lab.bench.content import count_right
 from cfetch.plugins.lab.bench.faults import Fault, fault_for
-from cfetch.plugins.lab.bench.network import Network, connection_of
+from cfetch.plugins.lab.bench.network import NetworkModel, connection_of
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.simulation.connections import GOOD, usual_bps
@@ -32,7 +32,7 @@ from cfetch.plugins.lab.bench.watching import watch_metrics
 from cfetch.plugins.lab.views.bench_document import Figures, Machine
 from cfetch.show.counts import Counts
 from cfetch.show.format import plural
-from cfetch.show.metrics_reading import Run, read_metrics
+from cfetch.show.metrics_reading import MetricsRun, read_metrics
 
 CFETCH = (sys.executable, "-m", "cfetch")
 LIMIT_S = 600.0  # a run that takes longer hangs: the slowest file of any scenario needs less
@@ -57,7 +57,7 @@ def compare(
     scenario: Scenario,
     folder: Path,
     say: Callable[[str], None],
-    keep_run: Callable[[Run], None] = lambda _: None,
+    keep_run: Callable[[MetricsRun], None] = lambda _: None,
     listener: Listener | None = None,
 ) -> list[Figures]:
     """Run all three, one after the other. ``folder`` holds one run's files at a time.
@@ -158,7 +158,7 @@ def compute_figures(
 
 def find_slow_gets(scenario: Scenario, requests: Sequence[JournalEntry]) -> frozenset[tuple[str, int]]:
     """The GETs, by path and number, over connections far slower than usual at their host, early or late."""
-    network = scenario.network or Network()
+    network = scenario.network or NetworkModel()
     bad = set()
     for request in requests:
         traits = connection_of(network, scenario.seed, request.host, request.number)

@@ -24,7 +24,7 @@ from cfetch.plugins.lab.bench.http_messages import (
     parse_head,
     reply_head,
 )
-from cfetch.plugins.lab.bench.network import ConnectionTraits, Network, drown_factor, pace_now
+from cfetch.plugins.lab.bench.network import ConnectionTraits, NetworkModel, drown_factor, pace_now
 from cfetch.plugins.lab.bench.pacing import Pacer
 
 PIECE_BYTES = 256 << 10  # one write; also the most that a connection holds beyond the transport's own buffer
@@ -132,7 +132,7 @@ class _Body:
 class Host(Protocol):
     """The origin, as a connection sees it (``origin.py``)."""
 
-    network: Network
+    network: NetworkModel
 
     @property
     def pacer(self) -> Pacer:

@@ -97,7 +97,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         _check_range("loss.factor", self.factor, 1e-6, 1)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkChange(msgspec.Struct, frozen=True, kw_only=True):
     """All hosts, or one, take ``factor`` times as long from ``at_s`` until ``until_s`` (None: for ever).
 
     Connections have a ``factor``-th of their rate, and so has the link if no ``host`` is named. A request
@@ -127,7 +127,7 @@ class HostShare(msgspec.Struct, frozen=True, kw_only=True):
         _check_range("hosts.latency_factor", self.latency_factor, 0, 1e9)
 
 
-class Network(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkModel(msgspec.Struct, frozen=True, kw_only=True):
     """The network of a scenario; by default it has no limits.
 
     ``latency_s``: from a request to its first byte; a new connection costs it once more. ``rate_bps``: the
@@ -166,7 +166,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     wear: Wear | None = None
     burst: Burst | None = None
     loss: Loss | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[NetworkChange, ...] = ()
     hosts: tuple[HostShare, ...] = (HostShare(),)
 
     def __post_init__(self) -> None:
@@ -209,7 +209,7 @@ class ConnectionTraits(NamedTuple):
         return self.slow_after is not None or self.stall_after is not None
 
 
-def connection_of(network: Network, seed: int, host: int, number: int) -> ConnectionTraits:
+def connection_of(network: NetworkModel, seed: int, host: int, number: int) -> ConnectionTraits:
     """Draw the traits of the ``number``-th connection (from 1) to ``host`` (from 0)."""
     dice = random.Random(f"{seed}/{host}/{number}")  # noqa: S311 - reproducible, not secret
     # every draw is made, so that a new value in a scenario does not change the other draws
@@ -244,14 +244,14 @@ def connection_of(network: Network, seed: int, host: int, number: int) -> Connec
     return traits
 
 
-class Pace(NamedTuple):
+class ConnectionPace(NamedTuple):
     """A connection carries ``rate_bps`` at most for the next ``bytes``."""
 
     rate_bps: float
     bytes: float
 
 
-def lasting_pace(traits: ConnectionTraits, carried: float, brought: float) -> Pace:
+def lasting_pace(traits: ConnectionTraits, carried: float, brought: float) -> ConnectionPace:
     """The pace of a connection in the long run: without slow start and loss, which are temporary.
 
     ``carried``: bytes of body over all its replies; ``brought``: those of the present reply.
@@ -272,10 +272,10 @@ def lasting_pace(traits: ConnectionTraits, carried: float, brought: float) -> Pa
             rate_bps = min(rate_bps, burst.rate_bps)
         else:
             left = min(left, burst.size_bytes - brought)
-    return Pace(rate_bps, left)
+    return ConnectionPace(rate_bps, left)
 
 
-def pace_now(traits: ConnectionTraits, carried: float, brought: float) -> Pace:
+def pace_now(traits: ConnectionTraits, carried: float, brought: float) -> ConnectionPace:
     """The pace of a connection at this byte, with slow start and loss; arguments as ``lasting_pace``."""
     rate_bps, left = lasting_pace(traits, carried, brought)
     loss = traits.loss
@@ -291,10 +291,10 @@ def pace_now(traits: ConnectionTraits, carried: float, brought: float) -> Pace:
         if window_bps < rate_bps:
             rate_bps = window_bps
             left = min(left, FIRST_WINDOW_BYTES * (2 ** (doublings + 1) - 1) - carried)
-    return Pace(rate_bps, left)
+    return ConnectionPace(rate_bps, left)
 
 
-def factor_at(network: Network, host: int | None, now_s: float) -> float:
+def factor_at(network: NetworkModel, host: int | None, now_s: float) -> float:
     """How many times as long everything takes at ``host`` now; None: only changes that hold for all hosts."""
     factor = 1.0
     for change in network.changes:
@@ -304,13 +304,13 @@ def factor_at(network: Network, host: int | None, now_s: float) -> float:
     return factor
 
 
-def drown_factor(network: Network, replies: int) -> float:
+def drown_factor(network: NetworkModel, replies: int) -> float:
     """The share of its rate that a connection has while its host sends ``replies`` at a time."""
     most = network.drowns_above
     return (most / replies) ** 2 if 0 < most < replies else 1.0
 
 
-def host_of(network: Network, index: int) -> int:
+def host_of(network: NetworkModel, index: int) -> int:
     """The host of the manifest's file number ``index``."""
     if len(network.hosts) == 1:
         return 0

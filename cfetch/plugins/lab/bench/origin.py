@@ -1,6 +1,6 @@
 """A loopback HTTP/1.1 origin for benches, demos and tests: cheap, deterministic, and able to misbehave.
 
-It enacts a ``Network`` too: the traits of connections, their link, and changes; each host of the network is a
+It enacts a ``NetworkModel`` too: the traits of connections, their link, and changes; each host of the network is a
 server of its own, on 127.0.0.1, 127.0.0.2 and so on.
 
 In a test::
@@ -37,7 +37,7 @@ from cfetch.plugins.lab.bench.connection import Accepted, Connection, Server
 from cfetch.plugins.lab.bench.content import Content, Fixed
 from cfetch.plugins.lab.bench.faults import Fault, Script, fault_for
 from cfetch.plugins.lab.bench.http_messages import Head
-from cfetch.plugins.lab.bench.network import Network, connection_of, factor_at
+from cfetch.plugins.lab.bench.network import NetworkModel, connection_of, factor_at
 from cfetch.plugins.lab.bench.pacing import Pacer
 from cfetch.plugins.lab.bench.spec import JournalEntry, OriginSpec
 from cfetch.wire.listener import close_listener
@@ -113,7 +113,7 @@ class Origin:
         port: int = 0,
         pace_bps: float | None = None,
         journal: bool = True,
-        network: Network | None = None,
+        network: NetworkModel | None = None,
         seed: int = 0,
         bucket: str | None = None,
         clock: Callable[[], float] | None = None,
@@ -123,7 +123,7 @@ class Origin:
         self.urls: list[str] = []
         self.live: set[Connection] = set()
         self.pacer: Pacer
-        self.network = network or Network()
+        self.network = network or NetworkModel()
         self._seed = seed
         self._clock = clock
         self._began_s: float | None = None

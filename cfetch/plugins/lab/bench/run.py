@@ -17,7 +17,7 @@ from cfetch.plugins.lab.bench.peers import find_installed, race
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.views.bench_document import Comparison
-from cfetch.show.metrics_reading import Run
+from cfetch.show.metrics_reading import MetricsRun
 
 ROUNDS = 3  # the least number at which one bad run does not move the median
 LIMIT_S = 120.0  # twice the time of the slowest file in cfetch's own scenarios
@@ -45,7 +45,7 @@ class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run(
     options: BenchOptions,
     say: Callable[[str], None] = lambda _: None,
-    keep_run: Callable[[Run], None] = lambda _: None,
+    keep_run: Callable[[MetricsRun], None] = lambda _: None,
     listener: Listener | None = None,
 ) -> Comparison:
     """Run the bench; ``say`` gets a line for a person before each step, ``keep_run`` the metrics of each run.

@@ -12,7 +12,7 @@ import msgspec
 from cfetch.base.config.settings import KINDS as OPTIONS
 from cfetch.plugins.lab.bench.content import Group, SyntheticSet
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule, draw
-from cfetch.plugins.lab.bench.network import Network, host_of
+from cfetch.plugins.lab.bench.network import NetworkModel, host_of
 from cfetch.plugins.lab.bench.spec import OriginSpec
 
 BUCKET = "bench"  # the bucket's name for tools that speak S3
@@ -32,7 +32,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     groups: tuple[Group, ...]
     rules: tuple[FaultRule, ...] = ()
     options: dict[str, str] = {}
-    network: Network | None = None
+    network: NetworkModel | None = None
     volumes_bps: tuple[float, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         ``other_hosts`` are the URLs of the network's further hosts, in their order.
         """
-        hosts, network = ("", *other_hosts), self.network or Network()
+        hosts, network = ("", *other_hosts), self.network or NetworkModel()
         files: list[dict[str, object]] = [
             {"url": hosts[host_of(network, index)] + name, "size": self.files[name].size_bytes}
             for index, name in enumerate(self.names)

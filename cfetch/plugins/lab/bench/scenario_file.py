@@ -55,7 +55,16 @@ from cfetch.base.config.units import parse_duration, parse_size, size_text
 from cfetch.base.errors import ConfigError
 from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.faults import KINDS, Fault, FaultRule
-from cfetch.plugins.lab.bench.network import Burst, Change, HostShare, Loss, Network, Slow, Stall, Wear
+from cfetch.plugins.lab.bench.network import (
+    Burst,
+    HostShare,
+    Loss,
+    NetworkChange,
+    NetworkModel,
+    Slow,
+    Stall,
+    Wear,
+)
 from cfetch.plugins.lab.bench.scenario import Scenario
 
 T = TypeVar("T")
@@ -181,8 +190,8 @@ def _list(value: object, key: str) -> list[object]:
     return value
 
 
-def _network(value: object) -> Network:
-    return Network(**_fields(value, _NETWORK, "network."))
+def _network(value: object) -> NetworkModel:
+    return NetworkModel(**_fields(value, _NETWORK, "network."))
 
 
 def _part_of_network(kind: Callable[..., T], table: _Table, where: str) -> Callable[[object], T]:
@@ -297,7 +306,7 @@ _NETWORK: _Table = {
     "wear": ("wear", _part_of_network(Wear, _WEAR, "network.wear")),
     "burst": ("burst", _part_of_network(Burst, _BURST, "network.burst")),
     "loss": ("loss", _part_of_network(Loss, _LOSS, "network.loss")),
-    "changes": ("changes", _many(_part_of_network(Change, _CHANGE, "network.changes"), "changes")),
+    "changes": ("changes", _many(_part_of_network(NetworkChange, _CHANGE, "network.changes"), "changes")),
     "hosts": ("hosts", _many(_part_of_network(HostShare, _HOST, "network.hosts"), "hosts")),
 }
 _GROUP: _Table = {

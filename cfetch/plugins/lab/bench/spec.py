@@ -8,7 +8,7 @@ import msgspec
 
 from cfetch.plugins.lab.bench.content import Content, Group, RealFile, SyntheticSet
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.plugins.lab.bench.network import NetworkModel
 
 
 class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +41,7 @@ class OriginSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     faults: dict[str, tuple[Fault, ...]] = {}
     pace_bps: float | None = None
     bucket: str | None = None
-    network: Network | None = None
+    network: NetworkModel | None = None
     journal: str | None = None
 
     def contents(self) -> Mapping[str, Content]:

@@ -7,7 +7,7 @@ from cfetch.base.version import __version__
 from cfetch.plugins.lab.views.bench_document import Comparison, Contender
 from cfetch.plugins.lab.views.bench_view import ROWS
 from cfetch.show.format import count, duration, plural, size
-from cfetch.show.page.document import AnySection, Cell, Page, Part, Table, Tone, Verdict
+from cfetch.show.page.document import AnySection, Cell, PageDocument, PagePart, PageTable, PageVerdict, Tone
 from cfetch.show.page.run_part import RunPart
 from cfetch.show.page.runs_page import make_parts
 
@@ -17,7 +17,7 @@ _SHORT |= {f"time per file, {part}": f"file time {part}" for part in ("p50", "p9
 LEVEL = 1.05  # times: a smaller gain is noise
 
 
-def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> Page:
+def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> PageDocument:
     """The page of ``comparison``; ``runs`` are its recorded runs, in the order of its figures."""
     names = [NAMES.get(run.name, printable(comparison.policy, 40)) for run in comparison.runs]
     overview, *parts = make_parts(runs, names)
@@ -31,15 +31,15 @@ def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> Page:
         f"{plural(comparison.concurrency, 'connection')}, seed {comparison.seed}; {machine.platform}, "
         f"Python {machine.python}, {plural(machine.cpus, 'CPU')}"
     )
-    return Page(
+    return PageDocument(
         title=f"cfetch bench: {printable(comparison.scenario, 60)}",
         note=". ".join(filter(None, (printable(comparison.description, 400), printable(note, 400)))),
         version=__version__,
-        parts=[Part(title="Overview", sections=sections), *parts],
+        parts=[PagePart(title="Overview", sections=sections), *parts],
     )
 
 
-def _judge(comparison: Comparison) -> Verdict:
+def _judge(comparison: Comparison) -> PageVerdict:
     """What mitigation was worth; then the bounds that do not hold."""
     ideal, alone, mitigated = (duration(run.wall_s) for run in comparison.runs)
     gain = comparison.gain
@@ -54,10 +54,10 @@ def _judge(comparison: Comparison) -> Verdict:
     )
     broken = [f"✗ {sentence}" for sentence in comparison.broken]
     tone: Tone = "bad" if broken else "good" if gain >= LEVEL else ""
-    return Verdict(title="Verdict", text=text, tone=tone, lines=broken)
+    return PageVerdict(title="Verdict", text=text, tone=tone, lines=broken)
 
 
-def _list_figures(comparison: Comparison, names: Sequence[str]) -> Table:
+def _list_figures(comparison: Comparison, names: Sequence[str]) -> PageTable:
     longest_s = max(run.wall_s for run in comparison.runs)
     (wall_label, wall_text), (_, slowdown_text), *others = ROWS
     walls = [Cell(text=wall_text(run), bar=round(run.wall_s / longest_s, 3)) for run in comparison.runs]
@@ -72,12 +72,12 @@ def _list_figures(comparison: Comparison, names: Sequence[str]) -> Table:
     ]
     rows.append(["files done", *done])
     columns = ["", *(f">{name}" for name in names)]
-    return Table(title="Three runs of one workload", columns=columns, rows=rows, small=True)
+    return PageTable(title="Three runs of one workload", columns=columns, rows=rows, small=True)
 
 
-def _list_contenders(contenders: Sequence[Contender], files: int) -> Table:
+def _list_contenders(contenders: Sequence[Contender], files: int) -> PageTable:
     longest_s = max(contender.wall_s for contender in contenders)
-    return Table(
+    return PageTable(
         title="Other tools",
         note="on the workload with faults; medians over the rounds",
         columns=["tool", "version", "wall", ">CPU", ">files whole", "command"],

@@ -3,14 +3,31 @@
 from collections.abc import Sequence
 
 from cfetch.base.version import __version__
-from cfetch.plugins.lab.views.simulation_document import JUDGED, LEVEL, Comparison, Row, Simulation
+from cfetch.plugins.lab.views.simulation_document import (
+    JUDGED,
+    LEVEL,
+    PolicyRow,
+    ScenarioComparison,
+    Simulation,
+)
 from cfetch.show.format import duration, plural, size
-from cfetch.show.page.document import AnySection, Cell, Dot, DotRow, Dots, Page, Part, Table, Tone, Verdict
+from cfetch.show.page.document import (
+    AnySection,
+    Cell,
+    Dot,
+    DotRow,
+    Dots,
+    PageDocument,
+    PagePart,
+    PageTable,
+    PageVerdict,
+    Tone,
+)
 
 NO_FAULTS = "a run without faults, one stream a file"
 
 
-def make_simulation_page(simulation: Simulation) -> Page:
+def make_simulation_page(simulation: Simulation) -> PageDocument:
     """The verdict, a line of the chart for each scenario, and a table with a row for each run."""
     comparisons = simulation.scenarios
     policies = list(dict.fromkeys(row.policy for part in comparisons for row in part.rows))
@@ -25,22 +42,25 @@ def make_simulation_page(simulation: Simulation) -> Page:
     )
     verdict = _judge(comparisons)
     sections: list[AnySection] = [*([verdict] if verdict else []), dots, _list_rows(comparisons)]
-    scenarios = Table(
+    scenarios = PageTable(
         title="Scenarios",
         columns=["scenario", ">files", ">size", ">without faults", "what happens"],
         rows=[_describe(part) for part in comparisons],
     )
-    return Page(
+    return PageDocument(
         title=f"cfetch: policies in {plural(len(comparisons), 'simulated scenario')}",
         note=f"virtual time, {plural(len(simulation.seeds), 'seed')}",
         version=__version__,
-        parts=[Part(title="Overview", sections=sections), Part(title="Scenarios", sections=[scenarios])],
+        parts=[
+            PagePart(title="Overview", sections=sections),
+            PagePart(title="Scenarios", sections=[scenarios]),
+        ],
     )
 
 
-def _judge(comparisons: Sequence[Comparison]) -> Verdict | None:
+def _judge(comparisons: Sequence[ScenarioComparison]) -> PageVerdict | None:
     """How often ``adaptive`` is the fastest policy, and where it is not; None: nothing to compare."""
-    judged: list[tuple[float, Comparison]] = []
+    judged: list[tuple[float, ScenarioComparison]] = []
     for comparison in comparisons:
         ratios = {row.policy: row.ratio_p50 for row in comparison.rows}
         own = ratios.pop(JUDGED, None)
@@ -59,10 +79,10 @@ def _judge(comparisons: Sequence[Comparison]) -> Verdict | None:
         most = "" if len(slower) == 1 else ", where it is most"
         text += f" ({slower[0][1].scenario}, by {slower[0][0]:.0%}{most})"
     lines = [f"slower in {part.scenario}: {change:.0%}" for change, part in slower[1:]]
-    return Verdict(title="Verdict", text=f"{text}.", tone="" if slower else "good", lines=lines)
+    return PageVerdict(title="Verdict", text=f"{text}.", tone="" if slower else "good", lines=lines)
 
 
-def _make_dots(comparison: Comparison, policies: Sequence[str]) -> DotRow:
+def _make_dots(comparison: ScenarioComparison, policies: Sequence[str]) -> DotRow:
     return DotRow(
         name=comparison.scenario,
         dots=[
@@ -72,7 +92,7 @@ def _make_dots(comparison: Comparison, policies: Sequence[str]) -> DotRow:
     )
 
 
-def _describe(comparison: Comparison) -> list[Cell | str]:
+def _describe(comparison: ScenarioComparison) -> list[Cell | str]:
     return [
         comparison.scenario,
         f"{comparison.files:,}",
@@ -82,8 +102,8 @@ def _describe(comparison: Comparison) -> list[Cell | str]:
     ]
 
 
-def _list_rows(comparisons: Sequence[Comparison]) -> Table:
-    return Table(
+def _list_rows(comparisons: Sequence[ScenarioComparison]) -> PageTable:
+    return PageTable(
         title="All figures",
         note="in vain: cancelled, though the network had not held the attempt back; means over the seeds",
         columns=[
@@ -102,7 +122,7 @@ def _list_rows(comparisons: Sequence[Comparison]) -> Table:
     )
 
 
-def _make_row(scenario: str, row: Row) -> list[Cell | str]:
+def _make_row(scenario: str, row: PolicyRow) -> list[Cell | str]:
     return [
         scenario,
         row.policy,

@@ -18,21 +18,21 @@ from cfetch.show.page.document import (
     DotRow,
     Dots,
     Lines,
-    Page,
-    Part,
-    Table,
-    Verdict,
+    PageDocument,
+    PagePart,
+    PageTable,
+    PageVerdict,
 )
 
 MOST_DOTS = 40  # settings in the chart; the table has all
 
 
-def make_tuning_page(tuning: Tuning) -> Page:
+def make_tuning_page(tuning: Tuning) -> PageDocument:
     """The page of ``tuning``."""
     ranked = sorted(tuning.settings, key=lambda score: score.ratio.mean)
     charted = [score for score in ranked if score.front or _mark_of(score, tuning)] or ranked
     grounds = [line.plain.strip() for line in draw_grounds(tuning)]
-    part = Part(
+    part = PagePart(
         title="Overview",
         sections=[
             _judge(tuning),
@@ -45,13 +45,13 @@ def make_tuning_page(tuning: Tuning) -> Page:
                 mark=1.0,
                 mark_name="the default",
             ),
-            Table(
+            PageTable(
                 title="All settings",
                 columns=["setting", ">makespan", ">against the default", ">false alarms", ">twice", "front"],
                 rows=[_make_row(score, tuning) for score in ranked],
             ),
             Lines(title="Grounds", lines=[*_list_details(tuning), *grounds]),
-            Table(
+            PageTable(
                 title="Runs",
                 columns=["run", ">files", ">finished", ">workers", "policy", ">recorded", ">replayed"],
                 rows=[_make_run_row(run) for run in tuning.runs],
@@ -59,21 +59,23 @@ def make_tuning_page(tuning: Tuning) -> Page:
             ),
         ],
     )
-    return Page(title=f"cfetch tune: policy {tuning.policy}", note="", version=__version__, parts=[part])
+    return PageDocument(
+        title=f"cfetch tune: policy {tuning.policy}", note="", version=__version__, parts=[part]
+    )
 
 
-def _judge(tuning: Tuning) -> Verdict:
+def _judge(tuning: Tuning) -> PageVerdict:
     """What to set, and what that gains."""
     choice = tuning.choice
     if tuning.leave:
         text = f"Leave the default, {describe_values(tuning.default)}: {tuning.leave}."
-        return Verdict(title="Verdict", text=text)
+        return PageVerdict(title="Verdict", text=text)
     text = (
         f"Set {describe_values(choice.recommended)}: such a run takes about "
         f"{duration(choice.promise_s.mean)}, {_less(choice.ratio.mean)} than with the default; "
         f"on runs that it was not chosen by, it was {_less(choice.held_out.ratio.mean)}."
     )
-    return Verdict(title="Verdict", text=text, tone="good" if choice.ratio.mean < 1 else "")
+    return PageVerdict(title="Verdict", text=text, tone="good" if choice.ratio.mean < 1 else "")
 
 
 def _less(ratio: float) -> str:
@@ -89,7 +91,7 @@ def _list_command(tuning: Tuning) -> list[AnySection]:
     rows: list[list[Cell | str]] = [[name, text, default.get(name, "")] for name, text in values.items()]
     command = f"cfetch download MANIFEST --policy {tuning.policy} {flags}"
     return [
-        Table(
+        PageTable(
             title="To set", columns=["option", ">value", ">default"], rows=rows, command=command, small=True
         )
     ]

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.engine.segment_split import Candidate, choose, estimate_sure_bytes
-from cfetch.plugins.lab.tuning.curves import Curve, RecordedFile, make_line
+from cfetch.plugins.lab.tuning.curves import RecordedFile, TuningCurve, make_line
 from cfetch.plugins.lab.tuning.history import MIN_TAIL_BYTES
 from cfetch.straggler.adaptive import Adaptive
 from cfetch.straggler.knowledge import NOTHING
@@ -48,7 +48,7 @@ class Stage(NamedTuple):
     segments: int = 16
 
 
-class Played(NamedTuple):
+class ReplayResult(NamedTuple):
     """The result of a replay. False alarms: flagged attempts that would have ended before the file did."""
 
     makespan_s: float
@@ -86,12 +86,12 @@ def prepare_stage(
     )
 
 
-def play(stage: Stage, multiplier: float | None) -> Played:
+def play(stage: Stage, multiplier: float | None) -> ReplayResult:
     """Replay the run under the adaptive policy with ``multiplier``; None: nothing is mitigated."""
     return _Play(stage, multiplier).run()
 
 
-def _measure_pace(curve: Curve) -> tuple[float, float] | None:
+def _measure_pace(curve: TuningCurve) -> tuple[float, float] | None:
     """First byte and seconds per byte after it; None if too few bytes came."""
     received, lasted_s = curve.sizes[-1], curve.times_s[-1]
     if not received or not math.isfinite(curve.first_byte_s):
@@ -124,7 +124,7 @@ class _Attempt:
 
     key: int
     file: int
-    curve: Curve
+    curve: TuningCurve
     start_s: float
     base: int
     wanted: int
@@ -139,7 +139,7 @@ class _Attempt:
         """Always 0: our own side holds nothing back in a replay."""
         return 0.0
 
-    def look(self, now_s: float) -> None:
+    def advance(self, now_s: float) -> None:
         """Update the bytes that have come by now."""
         age_s = now_s - self.start_s
         self.received = self.curve.count_bytes(age_s, self.wanted)
@@ -165,7 +165,7 @@ class _Play:
         self._last_s = 0.0
         self._flagged = self._alarms = self._twice = 0
 
-    def run(self) -> Played:
+    def run(self) -> ReplayResult:
         for _ in range(self._stage.places):
             self._take_next(0.0, 0.0)
         tick_s = self._policy.tick_s if self._policy else math.inf
@@ -186,7 +186,7 @@ class _Play:
                 check_s += math.ceil((now_s - check_s) / tick_s) * tick_s
             if plan == self._plans[key]:
                 self._meet(now_s, what, key)
-        return Played(self._last_s + self._stage.tail_s, self._flagged, self._alarms, self._twice)
+        return ReplayResult(self._last_s + self._stage.tail_s, self._flagged, self._alarms, self._twice)
 
     def _take_next(self, now_s: float, gap_s: float) -> None:
         """Let the next file begin on a free place, after the time that the place loses between two files."""
@@ -237,7 +237,7 @@ class _Play:
         after_s, what = (end_s, _ENDS) if math.isfinite(end_s) else (silent_s, _STALLS)
         heapq.heappush(self._events, (attempt.start_s + after_s, what, key, plan))
 
-    def _draw(self, number: int, own: Curve | None) -> Curve:
+    def _draw(self, number: int, own: TuningCurve | None) -> TuningCurve:
         """A fresh attempt: the file's own, at its pace for the bytes left now, or another recorded one."""
         pace = None if own is None else _measure_pace(own)
         if pace is None:
@@ -255,7 +255,7 @@ class _Play:
         assert self._policy
         attempts = list(self._running.values())
         for attempt in attempts:
-            attempt.look(now_s)
+            attempt.advance(now_s)
         for flagged in self._policy.check(now_s, attempts).stragglers:
             key = flagged.id
             attempt = self._drop(now_s, key)
@@ -302,7 +302,7 @@ class _Play:
 
     def _drop(self, now_s: float, key: int) -> _Attempt:
         attempt = self._running.pop(key)
-        attempt.look(now_s)
+        attempt.advance(now_s)
         return attempt
 
     def _keep(self, attempt: _Attempt) -> int:

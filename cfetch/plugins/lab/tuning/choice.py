@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from cfetch.plugins.lab.tuning.history import Column
 from cfetch.plugins.lab.tuning.replay import Setting
 from cfetch.plugins.lab.views.tuning_document import (
-    Choice,
     Estimated,
     Estimates,
     HeldOut,
     Score,
     SettingScore,
+    TuningChoice,
     Values,
 )
 
@@ -106,7 +106,7 @@ def describe_setting(setting: Setting, policy: str = "cloudfetch") -> Values:
     return Values(multiplier=setting.multiplier, quantile=setting.quantile, padding_s=setting.padding_s)
 
 
-def choose_setting(table: ScoreTable, allowed: int) -> Choice:
+def choose_setting(table: ScoreTable, allowed: int) -> TuningChoice:
     """The best of the first ``allowed`` settings by `RULE`, and its gain when chosen on other runs."""
     picked = _pick_setting(table, allowed)
     runs = len(table.makespan_s)
@@ -114,7 +114,7 @@ def choose_setting(table: ScoreTable, allowed: int) -> Choice:
     fold = np.arange(runs) % folds
     picks = [_pick_setting(table.select(fold != number), allowed) for number in range(folds)]
     held_out = table.ratio[np.arange(runs), [picks[number] for number in fold]]
-    return Choice(
+    return TuningChoice(
         recommended=describe_setting(table.settings[picked], table.policy),
         ratio=_estimate(table.ratio[:, picked, None])[0],
         recorded=_estimate((table.makespan_s[:, picked] / table.recorded_s)[:, None])[0],

@@ -17,7 +17,7 @@ from cfetch.show.saved_time import running_rate_bps
 OVERTAKEN = "not needed any more"  # the error of a slow attempt whose bytes helpers have brought
 
 
-class Curve(NamedTuple):
+class TuningCurve(NamedTuple):
     """One attempt: ``sizes`` bytes were there ``times_s`` after its request; then it goes on at ``rest_bps``.
 
     ``first_byte_s``: infinite if none came. ``is_cut``: it was cancelled, so the rest is an estimate.
@@ -75,7 +75,7 @@ class RecordedFile(NamedTuple):
     lead_s: float
     size_bytes: int
     host: str
-    curves: tuple[Curve, ...]
+    curves: tuple[TuningCurve, ...]
     resumes: bool | None
 
 
@@ -85,10 +85,10 @@ def record_curves(records: Iterable[FileRecord]) -> list[RecordedFile]:
     return sorted(files, key=lambda file: file.start_s)
 
 
-def make_line(first_byte_s: float, s_per_byte: float) -> Curve:
+def make_line(first_byte_s: float, s_per_byte: float) -> TuningCurve:
     """An attempt at a steady rate."""
     rest_bps = 1 / s_per_byte if s_per_byte > 0 else math.inf
-    return Curve((0.0, first_byte_s), (0, 0), first_byte_s, rest_bps)
+    return TuningCurve((0.0, first_byte_s), (0, 0), first_byte_s, rest_bps)
 
 
 def _make_file(record: FileRecord) -> RecordedFile:
@@ -112,7 +112,7 @@ def _make_file(record: FileRecord) -> RecordedFile:
     )
 
 
-def _make_curve(attempt: AttemptRecord) -> Curve:
+def _make_curve(attempt: AttemptRecord) -> TuningCurve:
     lasted_s = max(attempt.end_s - attempt.start_s, 1e-6)
     first_s = math.inf if attempt.first_byte_s is None else attempt.first_byte_s - attempt.start_s
     points = {0.0: 0}
@@ -123,7 +123,7 @@ def _make_curve(attempt: AttemptRecord) -> Curve:
     points[lasted_s] = attempt.bytes
     times_s = tuple(sorted(time_s for time_s in points if time_s >= 0))
     is_cut = attempt.outcome != "done" or attempt.to_byte is not None
-    return Curve(
+    return TuningCurve(
         times_s,
         tuple(points[time_s] for time_s in times_s),
         first_s,

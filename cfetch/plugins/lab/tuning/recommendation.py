@@ -24,13 +24,13 @@ from cfetch.plugins.lab.tuning.replay import Setting
 from cfetch.plugins.lab.tuning.runs import HOST_FILES, Policy
 from cfetch.plugins.lab.views.tuning_document import (
     GRID_KEYS,
-    Choice,
     Estimated,
     Estimates,
     HostChoice,
-    LeftOut,
+    LeftOutRun,
     Replayed,
     Tuning,
+    TuningChoice,
     Values,
     describe_values,
     format_values,
@@ -148,7 +148,7 @@ def recommend(
     )
 
 
-def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[RunResult], list[LeftOut]]:
+def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[RunResult], list[LeftOutRun]]:
     """The runs that take part, and the reasons against the others."""
     used: dict[tuple[str, int, float], RunResult] = {}
     left_out = []
@@ -168,11 +168,13 @@ def _select_runs(results: Sequence[RunResult], policy: Policy) -> tuple[list[Run
         else:
             used[key] = run
             continue
-        left_out.append(LeftOut(name=f"{run.instant} of {run.source}", reason=reason))
+        left_out.append(LeftOutRun(name=f"{run.instant} of {run.source}", reason=reason))
     return list(used.values()), left_out
 
 
-def _find_reason_to_leave(choice: Choice, home: Values, used: Sequence[RunResult], policy: Policy) -> str:
+def _find_reason_to_leave(
+    choice: TuningChoice, home: Values, used: Sequence[RunResult], policy: Policy
+) -> str:
     """Why the default, or the recorded setting, should stay; empty if the choice is certainly better."""
     if choice.recommended == home:
         return "no other setting is better than the default, as far as these runs can tell"
@@ -215,7 +217,7 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
         )
 
 
-def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOut], policy: Policy) -> None:
+def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOutRun], policy: Policy) -> None:
     stays = f"the default stays: {describe_values(describe_setting(_make_default_setting(), policy))}"
     if len(used) < MIN_RUNS:
         reasons = "".join(f"\n  {run.name}: {run.reason}" for run in left_out[:SHOWN_REASONS])
@@ -246,7 +248,7 @@ def _describe_run(run: RunResult, policy: Policy) -> Replayed:
 
 def _choose_by_host(
     results: Sequence[RunResult], columns: Sequence[Setting]
-) -> tuple[list[HostChoice], list[LeftOut]]:
+) -> tuple[list[HostChoice], list[LeftOutRun]]:
     """A choice for each host that has enough files, the largest first, and why the others have none."""
     allowed, default = len(columns) - 1, columns.index(_make_default_setting())
     by_host: dict[str, list[RunResult]] = {}
@@ -254,7 +256,7 @@ def _choose_by_host(
         if run.host is not None and run.finished >= HOST_FILES:
             by_host.setdefault(run.host, []).append(run)
     hosts: list[HostChoice] = []
-    left_out: list[LeftOut] = []
+    left_out: list[LeftOutRun] = []
     for host, own in sorted(by_host.items(), key=lambda item: -sum(run.finished for run in item[1])):
         reason = None
         if len(own) < MIN_RUNS:
@@ -264,7 +266,7 @@ def _choose_by_host(
         elif len(hosts) >= MOST_HOSTS:
             reason = f"not among the {MOST_HOSTS} with most files"
         if reason:
-            left_out.append(LeftOut(name=host, reason=reason))
+            left_out.append(LeftOutRun(name=host, reason=reason))
             continue
         table = build_table(columns, default, own)
         files = sum(run.finished for run in own)

@@ -33,7 +33,7 @@ class Setting(NamedTuple):
     padding_s: float
 
 
-class Group(NamedTuple):
+class ReplayGroup(NamedTuple):
     """One run ready for replay, its files by start. ``alone_s``: the judged attempt, left alone.
 
     ``tail_s`` follows if it stalls; ``share``: the part of its bytes that it brings. ``medians``: the run's
@@ -68,7 +68,7 @@ class Scores(NamedTuple):
     own_makespan_s: float
 
 
-def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting) -> Group | None:
+def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting) -> ReplayGroup | None:
     """Prepare the run's files for replay; None if no file of it finished.
 
     ``workers``: the number that the run was allowed; the replay uses at most as many as were ever busy at
@@ -89,7 +89,7 @@ def prepare_group(history: History, *, workers: int, tick_s: float, own: Setting
     share[stalls] = run.got_bytes[stalls] / np.maximum(run.size_bytes[stalls], 1)
     order = np.argsort(run.end_s[done], kind="stable")
     cut = run.ended == CUT
-    return Group(
+    return ReplayGroup(
         workers=max(1, min(workers or len(alone_s), _count_busiest(run))),
         tick_s=tick_s,
         own=own,
@@ -167,7 +167,7 @@ def _count_busiest(run: History) -> int:
     return int(np.cumsum(steps[np.lexsort((steps, times))]).max())
 
 
-def _count_needed(group: Group, quantile: float) -> int:
+def _count_needed(group: ReplayGroup, quantile: float) -> int:
     """How many files have to finish before any is judged, while workers are busy: a fixed point."""
     files, finished = int(group.finishes.sum()), 0
     while (more := count_required(finished + min(group.workers, files - finished), quantile)) > finished:
@@ -175,7 +175,7 @@ def _count_needed(group: Group, quantile: float) -> int:
     return finished
 
 
-def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
+def _find_times_reached(group: ReplayGroup, counts: list[int]) -> dict[int, float]:
     """The time at which each number of files has finished; before the time, no file is flagged."""
     wanted, reached_s = sorted(set(counts), reverse=True), {}
     lasts = (group.before_s + group.alone_s + group.tail_s).tolist()
@@ -198,7 +198,7 @@ def _find_times_reached(group: Group, counts: list[int]) -> dict[int, float]:
     return {count: reached_s.get(count, float("inf")) for count in counts}
 
 
-def replay(groups: Sequence[Group], settings: Sequence[Setting]) -> list[Scores]:
+def replay(groups: Sequence[ReplayGroup], settings: Sequence[Setting]) -> list[Scores]:
     """Replay every group under every setting. The scores of a group do not depend on the other groups."""
     return _Replay(groups, settings).run()
 
@@ -206,7 +206,7 @@ def replay(groups: Sequence[Group], settings: Sequence[Setting]) -> list[Scores]
 class _Replay:
     """A schedule for each run and setting, the run's own setting last; arrays are (runs, settings)."""
 
-    def __init__(self, groups: Sequence[Group], settings: Sequence[Setting]) -> None:
+    def __init__(self, groups: Sequence[ReplayGroup], settings: Sequence[Setting]) -> None:
         self._groups = groups
         self._rules = [np.array([*settings, group.own], dtype=float).reshape(-1, 3).T for group in groups]
         shape = (len(groups), len(settings) + 1)

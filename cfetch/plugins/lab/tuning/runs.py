@@ -20,10 +20,10 @@ from cfetch.plugins.lab.tuning.adaptive_replay import Stage, play, prepare_stage
 from cfetch.plugins.lab.tuning.choice import RunResult
 from cfetch.plugins.lab.tuning.curves import RecordedFile, record_curves
 from cfetch.plugins.lab.tuning.history import History, build_history
-from cfetch.plugins.lab.tuning.replay import Group, Setting, prepare_group, replay
+from cfetch.plugins.lab.tuning.replay import ReplayGroup, Setting, prepare_group, replay
 from cfetch.plugins.lab.views.tuning_document import Estimates
 from cfetch.show.metrics import RunHeader
-from cfetch.show.metrics_reading import Run, read_metrics
+from cfetch.show.metrics_reading import MetricsRun, read_metrics
 
 HOST_FILES = 100  # a host with fewer files in a run shows nothing about its slowest files
 GROUP_FILES = 400_000  # replayed side by side: 50 MB of columns
@@ -80,7 +80,7 @@ def read_recorded_runs(
             yield from _split_by_host(run, on_records)
 
 
-def _record_progress(run: Run, on_records: Callable[[int], None]) -> RecordedRun:
+def _record_progress(run: MetricsRun, on_records: Callable[[int], None]) -> RecordedRun:
     had = run.header.settings
     return RecordedRun(
         str(run.source), run.header.instant, None, _NOTHING, _count_workers(run.header), 0.0,
@@ -112,7 +112,7 @@ def _read_own_setting(had: dict[str, object]) -> Setting:
     )
 
 
-def _split_by_host(run: Run, on_records: Callable[[int], None]) -> Iterator[RecordedRun]:
+def _split_by_host(run: MetricsRun, on_records: Callable[[int], None]) -> Iterator[RecordedRun]:
     had = run.header.settings
     stall_timeout_s = _read_number(had, "stall_timeout")
     columns, hosts = build_history(_count_records(run.files, on_records), stall_timeout_s=stall_timeout_s)
@@ -151,7 +151,7 @@ def _count_records(records: Iterable[FileRecord], on_records: Callable[[int], No
 
 def replay_runs(items: Iterable[str], load: Load, settings: Sequence[Setting]) -> Iterator[RunResult]:
     """Replay every run of every item under every setting, in order."""
-    batch: list[tuple[RecordedRun, Group | None]] = []
+    batch: list[tuple[RecordedRun, ReplayGroup | None]] = []
     files = 0
     for loaded in chain.from_iterable(map(load, items)):
         if loaded.recording is not None:
@@ -170,7 +170,7 @@ _NOTHING = History(*(np.empty(0) for _ in History._fields))
 
 
 def _score_batch(
-    batch: list[tuple[RecordedRun, Group | None]], settings: Sequence[Setting]
+    batch: list[tuple[RecordedRun, ReplayGroup | None]], settings: Sequence[Setting]
 ) -> Iterator[RunResult]:
     groups = [ready for _, ready in batch if ready is not None]
     scores = iter(replay(groups, settings) if groups else ())

@@ -42,7 +42,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     volumes: list[int]
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
     """One policy over all seeds. ``ratio``: its makespan divided by the ideal run's with the same seed.
 
     Mitigations, false alarms and ``twice`` (a share of the files' bytes) are means over the seeds.
@@ -58,7 +58,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     not_done: int
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ScenarioComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One scenario: the ``ideal`` run's median makespan, a row for each policy, and the verdict in words."""
 
     scenario: str
@@ -66,7 +66,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     size_bytes: int
     ideal_s: float
-    rows: list[Row]
+    rows: list[PolicyRow]
     verdict: str
 
 
@@ -76,11 +76,11 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "cfetch.simulation/1"
     version: str
     seeds: list[int]
-    scenarios: list[Comparison]
+    scenarios: list[ScenarioComparison]
     runs: list[Played]
 
 
-def verdict(rows: list[Row]) -> str:
+def verdict(rows: list[PolicyRow]) -> str:
     """Compare ``adaptive`` with the better of two other policies; empty if it was not run."""
     by_name = {row.policy: row for row in rows}
     judged = by_name.get(JUDGED)

@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cfetch.plugins.lab.views.simulation_document import Comparison, Row, Simulation
+from cfetch.plugins.lab.views.simulation_document import PolicyRow, ScenarioComparison, Simulation
 from cfetch.show.format import duration, plural, size
 
 NAME_WIDTH = 16
@@ -30,7 +30,7 @@ def view(simulation: Simulation) -> RenderableType:
     return Group(*parts)
 
 
-def _heading(comparison: Comparison) -> Text:
+def _heading(comparison: ScenarioComparison) -> Text:
     about = f"{plural(comparison.files, 'file')}, {size(comparison.size_bytes)}"
     return Text.assemble(
         (comparison.scenario, "bold"),
@@ -39,7 +39,7 @@ def _heading(comparison: Comparison) -> Text:
     )
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[PolicyRow]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("", min_width=NAME_WIDTH, no_wrap=True)
     for label, width in COLUMNS.items():
@@ -51,7 +51,7 @@ def _table(rows: list[Row]) -> Table:
     return table
 
 
-def _cells(row: Row) -> list[Text]:
+def _cells(row: PolicyRow) -> list[Text]:
     style = "red" if row.ratio_p50 > 2 else "yellow" if row.ratio_p50 > 1.1 else "green"
     return [
         Text(duration(row.makespan_s)),

@@ -91,14 +91,14 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     replayed_s: float | None
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class LeftOutRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run or a host that was not used, and why."""
 
     name: str
     reason: str
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class TuningChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The recommended values, and their gain compared with the default.
 
     ``recorded``: the makespan compared with the settings that were really used. ``promise_s``: the expected
@@ -118,7 +118,7 @@ class HostChoice(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     runs: int
     files: int
-    choice: Choice
+    choice: TuningChoice
 
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,11 +136,11 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     remarks: list[str]
     rule: str
     default: Values
-    choice: Choice
+    choice: TuningChoice
     settings: list[SettingScore]
     unmitigated: Score
     runs: list[Replayed]
-    left_out: list[LeftOut]
+    left_out: list[LeftOutRun]
     estimates: Estimates
     hosts: list[HostChoice]
-    hosts_left_out: list[LeftOut]
+    hosts_left_out: list[LeftOutRun]

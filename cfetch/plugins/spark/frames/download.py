@@ -28,7 +28,7 @@ from cfetch.plugins.spark.frames.options import (
     parse_content_limit,
 )
 from cfetch.plugins.spark.frames.pieces import (
-    Work,
+    PieceWork,
     list_results,
     make_task,
     open_row_directory,
@@ -192,7 +192,7 @@ def _choose_links(
     return source
 
 
-def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> Work:
+def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> PieceWork:
     """Make the directory of this frame, unless tasks have to do it."""
     has_receipts = not is_scratch and not options.is_store
     makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
@@ -205,9 +205,9 @@ def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_sc
 
 def _make_work(
     options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool, makes: bool
-) -> Work:
+) -> PieceWork:
     identity = uuid.uuid4().hex  # a new call tries failed rows again
     is_kept = not options.is_store
     directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
     spec = make_run_spec(options, directory, "a data frame", slots=spread.at_a_time)
-    return Work(options, spec, columns, is_scratch, makes, spread.sharers)
+    return PieceWork(options, spec, columns, is_scratch, makes, spread.sharers)

@@ -20,8 +20,8 @@ from pyspark.sql.streaming.datasource import (
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
-from cfetch.plugins.spark.frames.feed_spans import Feed, Span, locate_receipts, read_span
-from cfetch.plugins.spark.frames.manifest_directory import START, Position, advance, list_manifests
+from cfetch.plugins.spark.frames.feed_spans import Feed, FeedSpan, locate_receipts, read_span
+from cfetch.plugins.spark.frames.manifest_directory import START, DirectoryPosition, advance, list_manifests
 from cfetch.tasks.hub.leases import divide_fairly
 
 SPAN_LINES = 200  # 0.6 s with 50 ms each, 16 at a time: a task's own 50 ms are little beside it
@@ -73,7 +73,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Bring a span and return its rows: ``read_span``."""
-        assert isinstance(partition, Span)
+        assert isinstance(partition, FeedSpan)
         return read_span(self._feed, partition)
 
     def commit(self, end: Offset) -> None:
@@ -84,16 +84,18 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     if int(path.name.partition("-")[2]) <= _position_in(end, name).bytes:
                         shutil.rmtree(path, ignore_errors=True)
 
-    def _advance(self, name: str, begin: Position, end_bytes: int, most: int | None) -> Position:
+    def _advance(
+        self, name: str, begin: DirectoryPosition, end_bytes: int, most: int | None
+    ) -> DirectoryPosition:
         return advance(self._feed.path / name, begin, end_bytes, most)
 
-    def _cut_spans(self, name: str, begin: Position, end: Position) -> Iterator[Span]:
+    def _cut_spans(self, name: str, begin: DirectoryPosition, end: DirectoryPosition) -> Iterator[FeedSpan]:
         while begin.bytes < end.bytes:
             middle = self._advance(name, begin, end.bytes, SPAN_LINES)
             if middle == begin:
                 shown = printable(str(Path(self._feed.path, name)))
                 raise UsageError(f"{shown} has lost lines that a trigger was to read; put them back")
-            yield Span(name, begin, middle)
+            yield FeedSpan(name, begin, middle)
             begin = middle
 
 
@@ -133,5 +135,5 @@ def _find_trigger(offset: Offset) -> int:
     return max(map(parse_number, offset), default=0)
 
 
-def _position_in(offset: Offset, name: str) -> Position:
-    return Position(*offset.get(name, START))
+def _position_in(offset: Offset, name: str) -> DirectoryPosition:
+    return DirectoryPosition(*offset.get(name, START))

@@ -21,7 +21,7 @@ from cfetch.plugins.spark.session import refuse_older_spark
 OLDEST_SPARK = (4, 2)  # the first version that limits what a trigger takes from a Python source
 
 
-class FeedSource(DataSource):
+class FeedDataSource(DataSource):
     """The format ``cfetch.feed``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
 
     slots = 2

@@ -13,7 +13,7 @@ from cfetch.base.records import FileRecord
 from cfetch.manifest.entry import Entry
 from cfetch.plugins.follow.server.segments.index import INDEX_NAME
 from cfetch.plugins.spark.frames.frame import make_frame_directory, make_run_spec, name_frame_directory
-from cfetch.plugins.spark.frames.manifest_directory import ManifestLine, Position, read_lines
+from cfetch.plugins.spark.frames.manifest_directory import DirectoryPosition, ManifestLine, read_lines
 from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.rows import FileRow, make_arrow_batches
@@ -30,10 +30,10 @@ class Feed(NamedTuple):
     content_bytes: int | None
 
 
-class Span(InputPartition):
+class FeedSpan(InputPartition):
     """Lines of a manifest: a share."""
 
-    def __init__(self, manifest: str, begin: Position, end: Position) -> None:
+    def __init__(self, manifest: str, begin: DirectoryPosition, end: DirectoryPosition) -> None:
         self.manifest = manifest
         self.begin = begin
         self.end = end
@@ -58,7 +58,7 @@ def locate_receipts(feed: Feed, manifest: str) -> Path:
     return feed.directory / hashlib.sha256(manifest.encode()).hexdigest()[:32]
 
 
-def read_span(feed: Feed, span: Span) -> Iterator[pa.RecordBatch]:
+def read_span(feed: Feed, span: FeedSpan) -> Iterator[pa.RecordBatch]:
     """Bring the files of a span, unless that was done, and return their rows; runs on an executor.
 
     Raises:

@@ -30,8 +30,8 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
-from cfetch.tasks.shares.cut import Pace, count_sharers, cut_shares
-from cfetch.tasks.shares.task_destination import place_at
+from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
+from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec, Share
 from cfetch.timeline.attempts import ATTEMPTS
 from cfetch.wire.network import make_network
@@ -43,7 +43,7 @@ KEEP_S = 30 * 86_400.0  # frames that were not loaded for a month are removed, a
 SINCE_1970 = 0.0  # the times of receipts count from 1970, as frames have no beginning
 
 
-class Frame(NamedTuple):
+class FrameState(NamedTuple):
     """A loaded frame as its tasks need it; a partition is the number of a share.
 
     ``only``: a pattern for the paths of files that are wanted; None: all are.
@@ -80,7 +80,7 @@ class _Frozen(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
 
 
-def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
+def load_frame(manifest: str, options: Options, *, slots: int) -> FrameState:
     """Freeze ``manifest``, or find it frozen; entries that failed before are tried again.
 
     Raises:
@@ -101,7 +101,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> Frame:
         forget_failures(Path(spec.receipts))
     sweep_frames(directory.parent, options.root)
     spec = msgspec.structs.replace(spec, headers=frozen.headers)
-    return Frame(spec, frozen.shares, options.content_bytes, options.own.get("only"))
+    return FrameState(spec, frozen.shares, options.content_bytes, options.own.get("only"))
 
 
 def _identify_source(manifest: str, options: Options) -> str | None:
@@ -150,7 +150,9 @@ def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> 
             if (before := _read_frozen(path)) is not None:
                 by_slots, concurrency = before.slots, before.concurrency
                 replace_file(path, msgspec.json.encode(msgspec.structs.replace(before, source=None)))
-            cut = cut_shares(plan.sizes, plan.host_of, pace=Pace(concurrency=concurrency), slots=by_slots)
+            cut = cut_shares(
+                plan.sizes, plan.host_of, pace=ExpectedPace(concurrency=concurrency), slots=by_slots
+            )
             sharers = count_sharers(cut, plan.host_of, slots=slots)
             shares = write_shares(directory / _SHARES, plan, cut.list_members(range(len(plan))), sharers)
             is_same = source == _identify_source(manifest, options)  # nobody has written to it meanwhile
@@ -176,7 +178,7 @@ def make_frame_directory(options: Options, directory: Path) -> None:
     """Make the directory of a frame, and that for its parts. Raises LocalFault."""
     with closing(Directory(options.root)), on_disk(directory):  # which makes the state private
         make_private(directory)
-        make_private(Path(place_at(options.root, directory.name, EPOCH).fence))
+        make_private(Path(directory_destination(options.root, directory.name, EPOCH).fence))
 
 
 def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
@@ -198,7 +200,7 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         origin=ManifestRef(manifest, None, options.settings.base_url, options.settings.reading),
         instant=directory.name,
         epoch=EPOCH,
-        place=place_at(options.root, directory.name, EPOCH),
+        place=directory_destination(options.root, directory.name, EPOCH),
         receipts=str(directory / "receipts"),
         wall_start_s=SINCE_1970,
         part_s=float("inf"),  # no parts: a frame is read when its shares are over

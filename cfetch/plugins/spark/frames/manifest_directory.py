@@ -27,14 +27,14 @@ ENDING = ".jsonl"
 PIECE_BYTES = 1 << 20  # of a line that may have no end
 
 
-class Position(NamedTuple):
+class DirectoryPosition(NamedTuple):
     """A position in a manifest: a number of lines, and of bytes."""
 
     lines: int
     bytes: int
 
 
-START = Position(0, 0)
+START = DirectoryPosition(0, 0)
 
 
 class ManifestLine(NamedTuple):
@@ -62,7 +62,9 @@ def list_manifests(directory: Path) -> dict[str, int]:
         return {path.name: path.stat().st_size for path in paths if path.name[0] != "." and path.is_file()}
 
 
-def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None) -> Position:
+def advance(
+    path: Path, begin: DirectoryPosition, end_bytes: int, most_lines: int | None
+) -> DirectoryPosition:
     """Advance by whole lines, at most to ``end_bytes`` and by ``most_lines``.
 
     Raises:
@@ -83,10 +85,12 @@ def advance(path: Path, begin: Position, end_bytes: int, most_lines: int | None)
                 break
             if piece.endswith(b"\n"):
                 lines, end = lines + 1, position
-    return Position(begin.lines + lines, end)
+    return DirectoryPosition(begin.lines + lines, end)
 
 
-def read_lines(path: Path, begin: Position, end: Position, base_url: str | None) -> ManifestText:
+def read_lines(
+    path: Path, begin: DirectoryPosition, end: DirectoryPosition, base_url: str | None
+) -> ManifestText:
     """The lines from ``begin`` to ``end``. The manifest's first line may be a header for all of them.
 
     Raises:

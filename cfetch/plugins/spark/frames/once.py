@@ -17,8 +17,8 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import (
-    Report,
     ShareResult,
+    TaskReport,
     encode_report,
     is_in_place,
     read_result,
@@ -100,7 +100,7 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside) -> 
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
     if kept:
-        report = Report(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
+        report = TaskReport(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
         with on_disk(path):
             data = path.read_bytes()
         replace_file(path, data + encode_report(report, kept))

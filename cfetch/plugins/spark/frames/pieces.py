@@ -30,7 +30,7 @@ from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.frames.rows import cut_batches, find_size, read_content
-from cfetch.plugins.spark.frames.task_log import Tally, TaskLog
+from cfetch.plugins.spark.frames.task_log import TaskLog, TaskTally
 from cfetch.plugins.spark.frames.url_rows import UrlRows, make_document, read_url_rows
 from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.schemas import arrow_schema
@@ -40,7 +40,7 @@ from cfetch.storage.files import STATE_NAME, make_private, on_disk
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
 from cfetch.tasks.shares.task import Beside, OpenLinks, bring_share
-from cfetch.tasks.shares.task_destination import Place, place_at, place_in_store
+from cfetch.tasks.shares.task_destination import TaskDestination, directory_destination, store_destination
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user'
 SCRATCH_BYTES = 1 << 30  # of files that an executor holds at a time, when only their contents are wanted
 
 
-class Work(NamedTuple):
+class PieceWork(NamedTuple):
     """The work of all tasks. It holds secrets, so it travels in the job and nowhere else.
 
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
@@ -88,7 +88,7 @@ class Work(NamedTuple):
     makes: bool
     sharers: int
     links: DeskAddress | LinkSource | None = None
-    totals: "Accumulator[Tally] | None" = None
+    totals: "Accumulator[TaskTally] | None" = None
     prefix: str = ""
 
     def begin_log(self) -> tuple[TaskLog, Beside]:
@@ -125,7 +125,7 @@ def require_on_executor(directory: Path) -> None:
         )
 
 
-def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
+def make_task(work: PieceWork) -> Any:  # noqa: ANN401 - what mapInArrow takes
     """The function that brings the rows of a partition; Spark's pages show its name in the plan."""
 
     def cfetch_download(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,12 +135,12 @@ def make_task(work: Work) -> Any:  # noqa: ANN401 - what mapInArrow takes
         except LocalFault as fault:
             raise LocalFault(f"{name_executor()}: {fault}") from None
         if work.totals is not None:
-            work.totals.add(Tally(tasks=1))
+            work.totals.add(TaskTally(tasks=1))
 
     return cfetch_download
 
 
-def _count_piece_rows(work: Work) -> int:
+def _count_piece_rows(work: PieceWork) -> int:
     if not work.is_scratch:
         return PIECE_ROWS
     assert work.options.content_bytes is not None
@@ -166,7 +166,7 @@ def cut_pieces(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa
         yield pa.Table.from_batches(waiting)
 
 
-def bring_rows(work: Work, table: pa.Table, *, task: int) -> Iterator[pa.RecordBatch]:
+def bring_rows(work: PieceWork, table: pa.Table, *, task: int) -> Iterator[pa.RecordBatch]:
     """Bring the files of a piece, on an executor, and return its rows with the results.
 
     Raises:
@@ -185,7 +185,7 @@ def bring_rows(work: Work, table: pa.Table, *, task: int) -> Iterator[pa.RecordB
         yield from join_results(work, table, rows, receipt, root)
 
 
-def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
+def _bring_shared(work: PieceWork, rows: UrlRows) -> ShareResult:
     spec, number = work.spec, rows.number
     if work.makes:
         open_row_directory(work.options, spec)
@@ -199,7 +199,7 @@ def _bring_shared(work: Work, rows: UrlRows) -> ShareResult:
 
 
 @contextmanager
-def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[ShareResult, Path]]:
+def bring_to_scratch(work: PieceWork, rows: UrlRows, task: int) -> Iterator[tuple[ShareResult, Path]]:
     """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
 
     Files that are stated to be larger than the limit of contents, if there is one, are left out.
@@ -209,18 +209,20 @@ def bring_to_scratch(work: Work, rows: UrlRows, task: int) -> Iterator[tuple[Sha
     limit = work.options.content_bytes
     wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
     with _make_scratch() as root:
-        place = place_at(root, work.spec.instant, EPOCH)
+        place = directory_destination(root, work.spec.instant, EPOCH)
         yield _bring_alone(work, wanted, task, place, root / STATE_NAME / "receipts"), root
 
 
-def _bring_to_store(work: Work, rows: UrlRows, task: int) -> ShareResult:
+def _bring_to_store(work: PieceWork, rows: UrlRows, task: int) -> ShareResult:
     """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
     with _make_scratch() as own:
-        place = place_in_store(work.options.settings.to[0], own, work.spec.instant, EPOCH)
+        place = store_destination(work.options.settings.to[0], own, work.spec.instant, EPOCH)
         return _bring_alone(work, rows.entries, task, place, own / "receipts")
 
 
-def _bring_alone(work: Work, entries: list[Entry], task: int, place: Place, receipts: Path) -> ShareResult:
+def _bring_alone(
+    work: PieceWork, entries: list[Entry], task: int, place: TaskDestination, receipts: Path
+) -> ShareResult:
     """Bring entries with a fence and receipts that no other task sees."""
     spec = msgspec.structs.replace(work.spec, place=place, receipts=str(receipts))
     for directory in (receipts, Path(place.fence)):
@@ -279,7 +281,7 @@ def _lock_directory(path: str | Path, *, waits: bool = False) -> int:
 
 
 def join_results(
-    work: Work, table: pa.Table, rows: UrlRows, receipt: ShareResult, root: Path | None
+    work: PieceWork, table: pa.Table, rows: UrlRows, receipt: ShareResult, root: Path | None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``table`` with their results, in batches of at most about ``rows.CONTENT_BYTES``.
 
@@ -327,7 +329,7 @@ def _describe(record: FileRecord | None, volume: Directory | None, executor: str
 
 
 def _add_content(
-    result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: Work
+    result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: PieceWork
 ) -> None:
     """Add the content of a row. Without a directory, a file without content is none."""
     limit = work.options.content_bytes
@@ -388,7 +390,7 @@ def refuse_taken_names(names: Sequence[str], results: Iterable[str], remedy: str
             )
 
 
-def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: Work) -> pa.RecordBatch:
+def _make_batch(table: pa.Table, results: Sequence[dict[str, Any]], work: PieceWork) -> pa.RecordBatch:
     for field in arrow_schema(list_results(content=work.options.content_bytes is not None)):
         column, name = pa.array([result.get(field.name) for result in results], field.type), field.name
         if name == "path" and work.columns.get("path") == "path" and not work.prefix:

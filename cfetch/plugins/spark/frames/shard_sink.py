@@ -18,7 +18,7 @@ from cfetch.base.errors import ConfigError
 from cfetch.plugins.spark.frames.frame import make_run_spec
 from cfetch.plugins.spark.frames.options import Options, read_options
 from cfetch.plugins.spark.frames.pieces import (
-    Work,
+    PieceWork,
     cut_pieces,
     list_results,
     refuse_taken_names,
@@ -84,7 +84,7 @@ class WebdatasetSink(DataSource):
             settings = options.settings
             store, root = ShardStore(settings.to[0], options.env, settings.write_timeout), Path(SCRATCH)
         spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
-        work = Work(options, spec, columns, is_scratch=True, makes=False, sharers=self.slots)
+        work = PieceWork(options, spec, columns, is_scratch=True, makes=False, sharers=self.slots)
         job = ShardJob(work, root, self.is_tar, store)
         open_stage(job)
         key = options.own.get("key")

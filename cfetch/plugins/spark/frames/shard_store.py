@@ -41,7 +41,7 @@ class ShardStore:
 
     def is_complete(self, name: str) -> bool:
         """Whether a task has staged the shard, with all of its files."""
-        return self._run(lambda store: store.look(f"{STAGE}/{name}{WHOLE}")) is not None
+        return self._run(lambda store: store.find_object(f"{STAGE}/{name}{WHOLE}")) is not None
 
     def stage(self, name: str, files: Sequence[Path], *, has_all: bool) -> None:
         """Put the files of a shard, the table last: the shard is there when its table is."""

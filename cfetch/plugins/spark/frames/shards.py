@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from cfetch.manifest.urls import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
 from cfetch.plugins.spark.frames.once import hold_lock
-from cfetch.plugins.spark.frames.pieces import Work, bring_to_scratch, join_results, require_on_executor
+from cfetch.plugins.spark.frames.pieces import PieceWork, bring_to_scratch, join_results, require_on_executor
 from cfetch.plugins.spark.frames.shard_names import refuse_gone
 from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
@@ -45,7 +45,7 @@ class ShardJob(NamedTuple):
     ``store``: the shards become objects there, and ``root`` is the directory in which a task makes them.
     """
 
-    work: Work
+    work: PieceWork
     root: Path
     is_tar: bool
     store: "ShardStore | None" = None

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from cfetch.base.errors import ConfigError
-from cfetch.plugins.spark.frames.frame import Frame, load_frame
+from cfetch.plugins.spark.frames.frame import FrameState, load_frame
 from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import holds_secrets, may_hold_secrets, name_source, read_options
 from cfetch.plugins.spark.frames.rows import FileRow, list_columns, make_arrow_batches
@@ -26,7 +26,7 @@ class FilesSource(DataSource):
     """The format ``cfetch``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
 
     slots = 2
-    _frame: Frame | None = None
+    _frame: FrameState | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -94,7 +94,7 @@ class FilesReader(DataSourceReader):
     and to both sides of a union.
     """
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: FrameState) -> None:
         self._frame = frame
 
     def partitions(self) -> list[InputPartition]:

@@ -28,7 +28,7 @@ LOG = logging.getLogger("cfetch.spark")
 
 
 @dataclass
-class Tally:
+class TaskTally:
     """Totals of tasks that have ended. ``mitigations``: attempts that were cancelled as stragglers."""
 
     tasks: int = 0
@@ -39,7 +39,7 @@ class Tally:
     mitigations: int = 0
     hosts: set[str] = field(default_factory=set)
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "TaskTally") -> None:
         """Add what another task has done."""
         for name in ("tasks", "files", "failed", "skipped", "size_bytes", "mitigations"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -58,7 +58,7 @@ class TaskLog:
     """Listens to the pool of a task, on an executor; its lines go to standard error, which Spark keeps."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.tally = TaskTally()
         self._counts = Counts()
         self._next_s = time.monotonic() + EVERY_S
         self._executor = name_executor()
@@ -79,7 +79,7 @@ class TaskLog:
             self._next_s = time.monotonic() + EVERY_S
             self._say(str(self.sum_up()))
 
-    def sum_up(self) -> Tally:
+    def sum_up(self) -> TaskTally:
         """The totals of this task."""
         tally, counts = self.tally, self._counts
         tally.files, tally.failed, tally.skipped = counts.in_place, counts.failed, counts.skipped
@@ -102,13 +102,13 @@ class _Adder:
         self._tasks = tasks
         self._driver = os.getpid()
         self._logged_s = time.monotonic()
-        self._query = Tally()
+        self._query = TaskTally()
 
-    def zero(self, _: Tally) -> Tally:
+    def zero(self, _: TaskTally) -> TaskTally:
         """Nothing yet."""
-        return Tally()
+        return TaskTally()
 
-    def addInPlace(self, value: Tally, other: Tally) -> Tally:  # noqa: N802 - Spark's name
+    def addInPlace(self, value: TaskTally, other: TaskTally) -> TaskTally:  # noqa: N802 - Spark's name
         """Add, in a task as on the driver."""
         value.add(other)
         if os.getpid() == self._driver:
@@ -121,7 +121,7 @@ class _Adder:
         done, now_s = self._query, time.monotonic()
         if done.tasks == self._tasks:
             LOG.log(logging.WARNING if done.failed else logging.INFO, "download is over: %s", done)
-            self._query = Tally()
+            self._query = TaskTally()
         elif now_s - self._logged_s >= EVERY_S:
             of = "" if self._tasks is None else f" of {self._tasks}"
             LOG.info("%d%s tasks are over: %s", done.tasks, of, done)
@@ -130,9 +130,9 @@ class _Adder:
         self._logged_s = now_s
 
 
-def make_accumulator(context: "SparkContext | None", tasks: int | None) -> "Accumulator[Tally] | None":
+def make_accumulator(context: "SparkContext | None", tasks: int | None) -> "Accumulator[TaskTally] | None":
     """Where tasks leave their totals; None with Connect, which has no accumulators."""
     if context is None:
         return None
     adder: Any = _Adder(tasks)
-    return context.accumulator(Tally(), adder)
+    return context.accumulator(TaskTally(), adder)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.plugins.spark.schemas import arrow_table
-from cfetch.tasks.shares.cut import MICRO, MOST_FILES, Pace, choose_target, count_shares, deal_items
+from cfetch.tasks.shares.cut import MICRO, MOST_FILES, ExpectedPace, choose_target, count_shares, deal_items
 
 MOST_FLOORS = 20  # a person reads only the first ones
 MOST_HOSTS = 100  # a person reads only the first ones
@@ -25,7 +25,7 @@ MOST_PIECES = 100_000  # some 40 MB of the driver's memory
 EVENEST, COARSEST = 64, 4  # pieces a share; with files of 1 KB to 100 MB, shares differ by 0.1 % and by 4 %
 
 
-class Piece(NamedTuple):
+class SharePiece(NamedTuple):
     """``kind``: small hosts, a part of a large ``host``, or one file that is a whole share.
 
     ``cost`` is in microseconds. ``others``: how many shares, its own included, ask its hosts, without the
@@ -57,7 +57,7 @@ def count_pieces_per_share(shares: int) -> int:
     return min(EVENEST, max(COARSEST, MOST_PIECES // max(1, shares)))
 
 
-def deal_pieces(pieces: Sequence[Piece], target: int) -> Deal:
+def deal_pieces(pieces: Sequence[SharePiece], target: int) -> Deal:
     """Make shares of about ``target`` microseconds, as ``shares`` does of files."""
     numbers: dict[tuple[str, int], int] = {}
     names = [(piece.host, piece.bucket if piece.kind == SMALL else 0) for piece in pieces]
@@ -88,7 +88,7 @@ class ManifestCut(NamedTuple):
 class ManifestCutter(NamedTuple):
     """Cuts a manifest. ``mean`` replaces an unknown size; ``known``: bytes of the others; ``files``: all."""
 
-    pace: Pace
+    pace: ExpectedPace
     mean: float
     files: int
     known: int
@@ -181,7 +181,7 @@ class ManifestCutter(NamedTuple):
         noted = zip([row.host for row in rows], many, others, strict=True)
         return spark.createDataFrame(arrow_table(NOTED, noted))
 
-    def _collect_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> list[Piece]:
+    def _collect_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> list[SharePiece]:
         cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
         rows = (
             self._assign_pieces(entries, noted, small)
@@ -194,7 +194,9 @@ class ManifestCutter(NamedTuple):
             .toArrow()
         )
         columns = (column.to_pylist() for column in rows.columns)
-        return sorted(Piece(*row) for row in zip(*columns, strict=True))  # so all runs make the same shares
+        return sorted(
+            SharePiece(*row) for row in zip(*columns, strict=True)
+        )  # so all runs make the same shares
 
     def _find_floors(self, hosts: DataFrame, deal: Deal) -> dict[str, float]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""

@@ -18,8 +18,8 @@ from cfetch.plugins.spark.prepare.prepared import PreparedPlan
 from cfetch.plugins.spark.session import require_libraries, spark_session
 from cfetch.run.signals import listen
 from cfetch.storage.files import make_private, on_disk
-from cfetch.storage.group_rights import share_files
-from cfetch.tasks.shares.cut import Pace
+from cfetch.storage.group_rights import give_files_to_group
+from cfetch.tasks.shares.cut import ExpectedPace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def prepare_on_spark(
             base_url=settings.base_url,
             options=settings.reading,
             slots=count_slots(spark),
-            pace=Pace(concurrency=settings.concurrency),
+            pace=ExpectedPace(concurrency=settings.concurrency),
             per_host=settings.per_host,
             progress=progress,
         ),
@@ -98,7 +98,7 @@ def prepare_on_spark(
             make_private(rejected.parent, state=state)
             shutil.rmtree(rejected, ignore_errors=True)
             (directory / "rejected").rename(rejected)
-            share_files(rejected.parent)
+            give_files_to_group(rejected.parent)
         plan.raise_if_rejected(sources, kept=rejected)
     if plan.names_batches:
         raise UsageError(

@@ -32,7 +32,7 @@ from cfetch.manifest.reading import check_base_url
 from cfetch.plugins.spark.prepare.cut import ManifestCutter
 from cfetch.plugins.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
 from cfetch.plugins.spark.prepare.rows import (
-    Unit,
+    ReadUnit,
     UnitReport,
     count_lines,
     cut_units,
@@ -54,7 +54,7 @@ from cfetch.plugins.spark.work import current_task, explain_failure, group_into_
 from cfetch.run.open_manifest import expand_manifests
 from cfetch.storage.files import input_fault, make_private, on_disk
 from cfetch.storage.group_rights import is_for_group, make_directory
-from cfetch.tasks.shares.cut import Pace
+from cfetch.tasks.shares.cut import ExpectedPace
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ def prepare(
     base_url: str | None = None,
     options: ReadingOptions = STANDARD,
     slots: int,
-    pace: Pace = Pace(),  # noqa: B008 - a tuple
+    pace: ExpectedPace = ExpectedPace(),  # noqa: B008 - a tuple
     per_host: int | None = None,
     progress: Callable[[int], None] | None = None,
     unit_bytes: int = UNIT_BYTES,
@@ -166,7 +166,7 @@ class _Preparation(NamedTuple):
     base_url: str | None
     options: ReadingOptions
     slots: int
-    pace: Pace
+    pace: ExpectedPace
     per_host: int | None
 
     @property
@@ -195,7 +195,7 @@ class _Preparation(NamedTuple):
         save(plan)
         return plan
 
-    def _cut_units(self, unit_bytes: int) -> list[Unit]:
+    def _cut_units(self, unit_bytes: int) -> list[ReadUnit]:
         cut = [
             cut_units(number, path, self.base_url, unit_bytes, self.options)
             for number, path in enumerate(self.sources)
@@ -211,16 +211,18 @@ class _Preparation(NamedTuple):
             line += ends.get(unit.number, 0)
         return units
 
-    def _run_in_tasks(self, units: Sequence[Unit], work: Callable[[Unit], T], kind: type[list[T]]) -> list[T]:
+    def _run_in_tasks(
+        self, units: Sequence[ReadUnit], work: Callable[[ReadUnit], T], kind: type[list[T]]
+    ) -> list[T]:
         """What ``work`` makes of each unit, in their order."""
 
-        def run(group: Sequence[Unit]) -> list[T]:
+        def run(group: Sequence[ReadUnit]) -> list[T]:
             return [work(unit) for unit in group]
 
         groups = group_into_tasks(units, lambda unit: unit.size_bytes / UNIT_BYTES)
         return list(chain.from_iterable(run_tasks(self.spark, groups, run, kind)))
 
-    def _read_units(self, units: Sequence[Unit]) -> list[UnitReport]:
+    def _read_units(self, units: Sequence[ReadUnit]) -> list[UnitReport]:
         """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
         rejected = self.directory / "rejected"
         read = partial(
@@ -245,7 +247,7 @@ class _Preparation(NamedTuple):
             if report.number <= broken.get(units[report.number].source, report.number)
         ]
 
-    def _judge_places(self, units: Sequence[Unit], reports: Sequence[UnitReport]) -> DataFrame | None:
+    def _judge_places(self, units: Sequence[ReadUnit], reports: Sequence[UnitReport]) -> DataFrame | None:
         """Rows (unit, row) of entries that repeat others; None: no two entries may want one place."""
         columns = ["key", "unit", "row", "entry"]
         here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
@@ -335,7 +337,7 @@ class _Preparation(NamedTuple):
     def _write_shares(
         self,
         plan: PreparedPlan,
-        units: Sequence[Unit],
+        units: Sequence[ReadUnit],
         kept: dict[int, UnitReport],
         own_of: list[int | None],
     ) -> PreparedPlan:
@@ -373,7 +375,7 @@ class _Preparation(NamedTuple):
         )
 
     def _find_headers(
-        self, units: Sequence[Unit], kept: dict[int, UnitReport]
+        self, units: Sequence[ReadUnit], kept: dict[int, UnitReport]
     ) -> tuple[Headers, list[Headers], list[int | None]]:
         """The headers of all entries; lists of headers that differ by manifest; and each unit's list."""
         of_source: dict[int, Headers] = {}

@@ -43,7 +43,7 @@ BLOCK_BYTES = 1 << 20
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
+class ReadUnit(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a manifest that one task reads: bytes, row groups, or all of it.
 
     ``first`` is the number of its first row, and ``line`` that of its first line, if it is known.
@@ -96,7 +96,7 @@ def open_rejects(path: Path) -> Iterator[Callable[[str, int, str], None]]:
 
 def cut_units(
     source: int, path: Path, base_url: str | None, unit_bytes: int, options: ReadingOptions = STANDARD
-) -> list[Unit]:
+) -> list[ReadUnit]:
     """The parts of one manifest. Only JSON Lines and Parquet are cut; compressed files are not.
 
     Raises:
@@ -105,7 +105,7 @@ def cut_units(
     try:
         with path.open("rb") as file:
             size_bytes = os.fstat(file.fileno()).st_size
-            whole = Unit(source=source, path=str(path), size_bytes=size_bytes, format=options.from_format)
+            whole = ReadUnit(source=source, path=str(path), size_bytes=size_bytes, format=options.from_format)
             if whole.size_bytes <= unit_bytes or is_compressed(file.read(4)):
                 return [whole]
             source_file = Source(file, str(path))
@@ -124,7 +124,7 @@ def cut_units(
         raise input_fault(error, f"cannot read the manifest {printable(str(path))}") from None
 
 
-def _cut_lines(whole: Unit, source: Source, base_url: str | None, unit_bytes: int) -> list[Unit]:
+def _cut_lines(whole: ReadUnit, source: Source, base_url: str | None, unit_bytes: int) -> list[ReadUnit]:
     document = Document(given_base_url=base_url)
     # The header, if there is one, is valid for all parts.
     next(read_json_lines(source, document, Faults()), None)
@@ -150,12 +150,12 @@ def _find_line_end(file: BinaryIO, position: int, size_bytes: int) -> int:
     return file.tell()
 
 
-def _cut_groups(whole: Unit, source: Source, options: ReadingOptions, unit_bytes: int) -> list[Unit]:
+def _cut_groups(whole: ReadUnit, source: Source, options: ReadingOptions, unit_bytes: int) -> list[ReadUnit]:
     faults = Faults()
     next(read_parquet(source, Document(options=options), faults), None)
     if faults.total:  # faults of the columns are reported once
         return [whole]
-    units: list[Unit] = []
+    units: list[ReadUnit] = []
     begin, first, rows, size_bytes = 0, 0, 0, 0
     groups = read_row_groups(source.file)
     for number, group in enumerate(groups, 1):
@@ -168,7 +168,7 @@ def _cut_groups(whole: Unit, source: Source, options: ReadingOptions, unit_bytes
     return units or [whole]
 
 
-def count_lines(unit: Unit) -> int:
+def count_lines(unit: ReadUnit) -> int:
     """Count the line ends in a unit. Raises LocalFault."""
     lines, left = 0, unit.size_bytes
     try:
@@ -188,7 +188,7 @@ def _hash_key(path: str) -> int:
 
 
 def read_unit(
-    unit: Unit, stage: Path, rejected: Path, base_url: str | None, options: ReadingOptions = STANDARD
+    unit: ReadUnit, stage: Path, rejected: Path, base_url: str | None, options: ReadingOptions = STANDARD
 ) -> UnitReport:
     """Check the rows of a unit, and leave ``entries-N`` and ``above-N``; ``rows-N`` if there are faults."""
     report = UnitReport(number=unit.number)
@@ -217,7 +217,7 @@ def read_unit(
 
 
 def _check_entries(
-    unit: Unit, base_url: str | None, options: ReadingOptions, faults: Faults, report: UnitReport
+    unit: ReadUnit, base_url: str | None, options: ReadingOptions, faults: Faults, report: UnitReport
 ) -> Iterator[Entry]:
     try:
         opened = Path(unit.path).open("rb")  # noqa: SIM115 - see the with

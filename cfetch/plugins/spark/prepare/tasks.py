@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from cfetch.base.secret import printable
 from cfetch.manifest.clashes import compare_entries
 from cfetch.manifest.entry import Collision, Entry
-from cfetch.manifest.freezing import places
+from cfetch.manifest.freezing import name_lines
 from cfetch.plugins.spark.prepare.rows import drop_rows, open_rejects
 from cfetch.plugins.spark.schemas import arrow_table
 from cfetch.plugins.spark.share_files import file_name
@@ -91,7 +91,7 @@ def _describe_collision(collision: Collision, names: Sequence[str]) -> tuple[str
     """The manifest and the line of the later entry, and the reason."""
     first, second = cast("tuple[_PlacedEntry, _PlacedEntry]", (collision.first, collision.second))
     if first.source == second.source:
-        shown = places(first, second)
+        shown = name_lines(first, second)
     else:
         shown = f"{_describe_place(first, names)} and {_describe_place(second, names)}"
     last = max(first, second, key=lambda entry: (entry.source, entry.line))

@@ -25,7 +25,7 @@ CHUNK_BYTES = 64 << 20  # some 100,000 files: a few seconds for a task, which it
 _RUN_MARK = b"cfetch.run/1"
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class FileChunk(msgspec.Struct, frozen=True):
     """Bytes [``begin``, ``end``) of ``source``; ``end`` None: to its end, decompressed or as one array.
 
     ``line`` is the number of its first line. ``header`` is valid there, and is on ``header_line``.
@@ -47,7 +47,7 @@ class MetricsLine(NamedTuple):
     torn: bool = False
 
 
-def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[FileChunk]:
     """The chunks of a metrics file at its present length, at least one.
 
     Raises:
@@ -57,7 +57,7 @@ def cut_chunks(path: Path, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         with path.open("rb") as file:
             start = file.read(4)
             if is_compressed(start) or _is_foreign_array(start):
-                yield Chunk(str(path), 0, None, 1, None, 0)
+                yield FileChunk(str(path), 0, None, 1, None, 0)
                 return
             file.seek(0)
             yield from _cut_at_lines(str(path), file, chunk_bytes)
@@ -69,13 +69,13 @@ def _is_foreign_array(start: bytes) -> bool:
     return start[:1] == b"[" and start[:3] != b"[\n{"
 
 
-def _cut_at_lines(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[Chunk]:
+def _cut_at_lines(source: str, file: BinaryIO, chunk_bytes: int) -> Iterator[FileChunk]:
     begin, line = 0, 1
     header: RunHeader | None = None
     header_line = 0
     while (text := file.read(chunk_bytes) + file.readline(MAX_LINE_BYTES)) or not begin:
         end = begin + len(text)
-        yield Chunk(source, begin, end, line, header, header_line)
+        yield FileChunk(source, begin, end, line, header, header_line)
         if not text:
             return
         header, header_line = _find_last_header(text, line) or (header, header_line)
@@ -94,7 +94,7 @@ def _find_last_header(text: bytes, line: int) -> tuple[RunHeader, int] | None:
     return None
 
 
-def read_lines(chunk: Chunk) -> Iterator[MetricsLine]:
+def read_lines(chunk: FileChunk) -> Iterator[MetricsLine]:
     """The lines of ``chunk``; blank ones and the brackets of an array are skipped.
 
     A compressed file that is cut short or broken ends with a line that says so.

@@ -23,13 +23,13 @@ import msgspec
 from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.tables.chunks import CHUNK_BYTES, cut_chunks, parse_start
-from cfetch.plugins.spark.tables.store import Store
+from cfetch.plugins.spark.tables.store import TableStore
 from cfetch.plugins.spark.tables.writing import (
     MOST_REJECTED,
     ChunkReport,
     ChunkWork,
     Rejected,
-    Segment,
+    RunInChunk,
     make_run_key,
     write_chunk,
 )
@@ -171,7 +171,7 @@ def load_by(
         (source, chunk) for source, path in enumerate(sources) for chunk in cut_chunks(path, chunk_bytes)
     ]
     works = [ChunkWork(number, chunk, f"{command}-{source}") for number, (source, chunk) in enumerate(chunks)]
-    with Store.open_exclusively(to) as store, store.begin_load(command) as folder:
+    with TableStore.open_exclusively(to) as store, store.begin_load(command) as folder:
         with _watch_marks(folder, works, advance):
             reports = run(group_into_tasks(works, lambda work: _size_bytes(work) / chunk_bytes), to, folder)
         for report in reports:
@@ -234,7 +234,7 @@ class _RunCopy(NamedTuple):
     """The copy of a run in one source: from one header to the next."""
 
     source: Path
-    segment: Segment
+    segment: RunInChunk
 
     def count_records(self) -> int:
         return self.segment.counts.ended
@@ -267,7 +267,7 @@ class _Findings:
         self.doubles = len(copies) - len(self.runs)
 
 
-def _make_current(store: Store, to: Path, findings: _Findings) -> Loaded:
+def _make_current(store: TableStore, to: Path, findings: _Findings) -> Loaded:
     now = datetime.now(UTC)
     runs = []
     for key, copy in sorted(findings.runs.items(), key=lambda item: parse_start(item[1].segment.header)):

@@ -22,7 +22,7 @@ _LOADING = "_loading"
 _LOCK = "_lock"
 
 
-class Store:
+class TableStore:
     """The tables below ``root``, for their only writer (``open_exclusively``)."""
 
     def __init__(self, root: Path) -> None:
@@ -30,7 +30,7 @@ class Store:
 
     @classmethod
     @contextmanager
-    def open_exclusively(cls, root: Path) -> Iterator["Store"]:
+    def open_exclusively(cls, root: Path) -> Iterator["TableStore"]:
         """Make the tables if there are none, and keep other writers out of them.
 
         The files of a load that died are removed first.

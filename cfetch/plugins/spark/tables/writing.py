@@ -16,7 +16,7 @@ import msgspec
 
 from cfetch.base.records import AttemptRecord, EndRecord, EventRecord, FileRecord
 from cfetch.base.secret import printable
-from cfetch.plugins.spark.tables.chunks import Chunk, parse_start, read_lines
+from cfetch.plugins.spark.tables.chunks import FileChunk, parse_start, read_lines
 from cfetch.plugins.spark.tables.columns import ENTRY, RUN, TABLES, table_schema
 from cfetch.show.counts import Counts, retries
 from cfetch.show.metrics import RunHeader
@@ -31,7 +31,7 @@ class ChunkWork(msgspec.Struct, frozen=True):
     """The work on one chunk. ``load``: the command's unique name, with the source's number."""
 
     number: int
-    chunk: Chunk
+    chunk: FileChunk
     load: str
 
 
@@ -43,7 +43,7 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Segment(msgspec.Struct):
+class RunInChunk(msgspec.Struct):
     """The part of a run in one chunk: the records that follow the header on ``line``."""
 
     load: str
@@ -59,7 +59,7 @@ class ChunkReport(msgspec.Struct):
     """A task's report to the driver. ``fault``: this executor could not work; nothing counts then."""
 
     number: int
-    segments: list[Segment] = msgspec.field(default_factory=list)
+    segments: list[RunInChunk] = msgspec.field(default_factory=list)
     rejected: list[Rejected] = msgspec.field(default_factory=list)
     rejected_total: int = 0
     fault: str | None = None
@@ -112,7 +112,7 @@ def _write(work: ChunkWork, to: Path, report: ChunkReport) -> None:
                 rows.add(line.number, content)
 
 
-def _note_rejected(report: ChunkReport, segment: Segment | None, line: int, reason: str) -> None:
+def _note_rejected(report: ChunkReport, segment: RunInChunk | None, line: int, reason: str) -> None:
     report.rejected_total += 1
     if segment is not None:
         segment.rejected += 1
@@ -127,7 +127,7 @@ class _Rows:
     def __init__(
         self, files: ExitStack, work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport
     ) -> None:
-        self.segment = Segment(load=f"{work.load}-{line}", header=header, line=line)
+        self.segment = RunInChunk(load=f"{work.load}-{line}", header=header, line=line)
         report.segments.append(self.segment)
         self._report = report
         self._at = parse_start(header)

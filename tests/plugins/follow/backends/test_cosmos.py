@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from cfetch.base.errors import FeedReplaced, HostileFeed, Refused, Transient, UsageError
-from cfetch.plugins.follow.backends.cosmos import Token, divide, fuse, sign
+from cfetch.plugins.follow.backends.cosmos import ContinuationToken, divide, fuse, sign
 from tests.plugins.follow.upstream_site import Mirror, open_site
 
 KEY = "ZmFrZSBrZXk="
@@ -205,13 +205,13 @@ def test_tokens_are_divided_and_fused():
         def __init__(self, low, high):
             self.min_inclusive, self.max_exclusive = low, high
 
-    token = Token("20", "A0", "7")
+    token = ContinuationToken("20", "A0", "7")
     parts = list(divide(token, [Range("", "20"), Range("20", "40"), Range("40", "FF")]))  # type: ignore[list-item]
-    assert parts == [Token("20", "40", "7"), Token("40", "A0", "7")]
-    assert fuse([Token("", "20", "6"), *parts, Token("B0", "FF", "7")]) == (
-        Token("", "20", "6"),
+    assert parts == [ContinuationToken("20", "40", "7"), ContinuationToken("40", "A0", "7")]
+    assert fuse([ContinuationToken("", "20", "6"), *parts, ContinuationToken("B0", "FF", "7")]) == (
+        ContinuationToken("", "20", "6"),
         token,
-        Token("B0", "FF", "7"),
+        ContinuationToken("B0", "FF", "7"),
     )
 
 

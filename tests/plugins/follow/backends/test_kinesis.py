@@ -16,7 +16,7 @@ from cfetch.plugins.follow.backends.kinesis import KinesisSource
 from cfetch.plugins.follow.backends.kinesis_api import KinesisApi, NoSuchStream
 from cfetch.plugins.follow.backends.kinesis_shards import (
     MOMENT_BITS,
-    Place,
+    ShardPosition,
     decode_place,
     encode_place,
     key_of_record,
@@ -502,9 +502,13 @@ def test_shards_that_are_none_are_refused(shard):
 
 
 def test_an_lsn_says_what_was_put_into_it():
-    for place in (Place(5, False, 0), Place(5, True, 0), Place(1 << 186, True, 1_800_000_000_000)):
+    for place in (
+        ShardPosition(5, False, 0),
+        ShardPosition(5, True, 0),
+        ShardPosition(1 << 186, True, 1_800_000_000_000),
+    ):
         assert decode_place(encode_place(place)) == place
-    assert encode_place(Place(5, True, 1 << 50)) < 6 << MOMENT_BITS
+    assert encode_place(ShardPosition(5, True, 1 << 50)) < 6 << MOMENT_BITS
 
 
 @pytest.mark.parametrize("sleeps", [(), (0, 1, 2, 3, 4, 5)], ids=["awake", "late"])

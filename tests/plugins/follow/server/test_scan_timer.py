@@ -7,7 +7,7 @@ import pytest
 
 from cfetch.base.errors import UsageError
 from cfetch.plugins.follow.server import scan_timer
-from cfetch.plugins.follow.server.scan_timer import Doorbell, _is_of_source
+from cfetch.plugins.follow.server.scan_timer import ScanTimer, _is_of_source
 from tests.plugins.follow.server.test_process import Server, write
 
 
@@ -28,7 +28,7 @@ def time():
 @pytest.fixture
 async def new_bell(time, monkeypatch):
     monkeypatch.setattr(scan_timer, "SAFETY_S", 3600.0)
-    return Doorbell(0.001, asyncio.Event(), time)
+    return ScanTimer(0.001, asyncio.Event(), time)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from cfetch.plugins.lab.bench.compare import (
 )
 from cfetch.plugins.lab.bench.content import Group, SyntheticSet, count_right, pieces
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.plugins.lab.bench.network import HostShare, Network, Slow, Stall, connection_of
+from cfetch.plugins.lab.bench.network import HostShare, NetworkModel, Slow, Stall, connection_of
 from cfetch.plugins.lab.bench.run import BenchOptions, run
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.spec import JournalEntry
@@ -116,16 +116,16 @@ def test_a_false_alarm_is_a_cancel_that_the_origin_gave_no_cause_for(script, out
 
 def test_a_slow_connection_is_cause_enough():
     """By the journal: slow or stalling lines, and rates far below usual; that request, no other."""
-    slow = Network(rate_bps=1e6, slow=Slow(fraction=1, rate_bps=1))
-    stalling = Network(stalls=Stall(fraction=1, after_bytes=10))
-    scattered = Network(rates_bps=(100.0, 1e6, 1e6))
+    slow = NetworkModel(rate_bps=1e6, slow=Slow(fraction=1, rate_bps=1))
+    stalling = NetworkModel(stalls=Stall(fraction=1, after_bytes=10))
+    scattered = NetworkModel(rates_bps=(100.0, 1e6, 1e6))
     asked = [JournalEntry("f1", 1, 0, number) for number in range(1, 30)]
     entry = record(1, attempt(1, "straggler"), attempt(2, "straggler"), attempt(3))
     for network in (slow, stalling):
         bad = find_slow_gets(scenario_with(network), asked[:1])
         assert bad == {("f1", 1)}
         assert count_false_alarms([entry], {}, bad) == 1
-    assert find_slow_gets(scenario_with(Network(rate_bps=1e6)), asked) == frozenset()
+    assert find_slow_gets(scenario_with(NetworkModel(rate_bps=1e6)), asked) == frozenset()
     rates = [connection_of(scattered, 0, 0, number).rate_bps for number in range(1, 30)]
     number = rates.index(100.0) + 1
     assert find_slow_gets(scenario_with(scattered), [JournalEntry("f1", 2, 0, number)]) == {("f1", 2)}
@@ -142,7 +142,7 @@ def scenario_with(network):
 def test_a_network_is_enacted_and_judged_by_its_journal(tmp_path):
     """Two hosts; every second connection crawls: whoever is broken off there is no false alarm."""
     hosts = (HostShare(), HostShare())
-    network = Network(rate_bps=4e6, hosts=hosts, requests=2, slow=Slow(fraction=0.3, rate_bps=4_000))
+    network = NetworkModel(rate_bps=4e6, hosts=hosts, requests=2, slow=Slow(fraction=0.3, rate_bps=4_000))
     scenario = Scenario(
         name="s",
         groups=(Group("g-", 40, 20_000),),

@@ -8,11 +8,11 @@ import pytest
 from cfetch.base.errors import ConfigError
 from cfetch.plugins.lab.bench.network import (
     Burst,
-    Change,
     ConnectionTraits,
     HostShare,
     Loss,
-    Network,
+    NetworkChange,
+    NetworkModel,
     Slow,
     Stall,
     Wear,
@@ -32,7 +32,7 @@ def lines(network, seed=1, host=0):
 
 def test_the_draws_have_the_stated_medians_spreads_and_shares():
     """Log-normal rates and latencies; slow and stalling connections as often as stated."""
-    network = Network(
+    network = NetworkModel(
         latency_s=0.1,
         latency_sigma=0.5,
         rate_bps=1e6,
@@ -56,8 +56,8 @@ def test_the_draws_have_the_stated_medians_spreads_and_shares():
 
 def test_a_connection_is_the_same_whatever_else_is_stated():
     """A value that is added to a scenario changes no other draw; another seed or host changes all."""
-    plain = Network(latency_s=0.1, latency_sigma=0.5, rate_bps=1e6, rate_sigma=0.25)
-    more = Network(
+    plain = NetworkModel(latency_s=0.1, latency_sigma=0.5, rate_bps=1e6, rate_sigma=0.25)
+    more = NetworkModel(
         latency_s=0.1,
         latency_sigma=0.5,
         rate_bps=1e6,
@@ -73,7 +73,7 @@ def test_a_connection_is_the_same_whatever_else_is_stated():
 
 def test_a_hosts_factors_are_its_connections():
     """Rates and latency of one host, against those of another that has the same median."""
-    network = Network(
+    network = NetworkModel(
         latency_s=0.1, rate_bps=8.0, hosts=(HostShare(), HostShare(rate_factor=0.25, latency_factor=3))
     )
     assert connection_of(network, 1, 0, 1) == ConnectionTraits(0.1, 8.0)
@@ -84,14 +84,14 @@ def test_a_hosts_factors_are_its_connections():
 
 def test_recorded_rates_are_drawn_alike():
     """Each one about equally often, and nothing else."""
-    drawn = [line.rate_bps for line in lines(Network(rates_bps=(1.0, 2.0, 4.0)))]
+    drawn = [line.rate_bps for line in lines(NetworkModel(rates_bps=(1.0, 2.0, 4.0)))]
     assert set(drawn) == {1.0, 2.0, 4.0}
     assert min(map(drawn.count, set(drawn))) > 0.9 * len(drawn) / 3
 
 
 def test_without_limits_there_are_none():
     """The default network."""
-    assert connection_of(Network(), 1, 0, 1) == ConnectionTraits(0.0, math.inf)
+    assert connection_of(NetworkModel(), 1, 0, 1) == ConnectionTraits(0.0, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_without_limits_there_are_none():
 )
 def test_changes_hold_from_their_start_until_their_end(host, now_s, factor):
     """Several at once are multiplied; the link knows only those that are for all."""
-    changes = (Change(at_s=1, until_s=3, factor=2), Change(at_s=2, factor=3, host=0))
-    network = Network(hosts=(HostShare(), HostShare()), changes=changes)
+    changes = (NetworkChange(at_s=1, until_s=3, factor=2), NetworkChange(at_s=2, factor=3, host=0))
+    network = NetworkModel(hosts=(HostShare(), HostShare()), changes=changes)
     assert factor_at(network, host, now_s) == factor
 
 
 def test_files_are_shared_out_evenly_all_along():
     """By the stated shares, in every segment of the manifest."""
-    network = Network(hosts=(HostShare(share=2), HostShare(), HostShare(share=0)))
+    network = NetworkModel(hosts=(HostShare(share=2), HostShare(), HostShare(share=0)))
     for start in (0, 500, 123_456):
         hosts = [host_of(network, index) for index in range(start, start + 300)]
         assert hosts.count(0) == pytest.approx(200, abs=3)
@@ -163,7 +163,7 @@ def test_every_key_arrives(tmp_path):
     path.write_text(EVERY_KEY)
     scenario = load_scenario(path)
     assert scenario.volumes_bps == (1.0 * MIB,)
-    assert scenario.network == Network(
+    assert scenario.network == NetworkModel(
         latency_s=0.05,
         latency_sigma=0.3,
         rate_bps=10.0 * MIB,
@@ -180,7 +180,7 @@ def test_every_key_arrives(tmp_path):
         loss=Loss(every_bytes=3 * MIB, for_bytes=MIB, factor=0.1),
         slow=Slow(fraction=0.02, rate_bps=16384, after_bytes=MIB),
         stalls=Stall(fraction=0.01),
-        changes=(Change(at_s=20, until_s=50, factor=10, host=1),),
+        changes=(NetworkChange(at_s=20, until_s=50, factor=10, host=1),),
         hosts=(HostShare(share=2), HostShare(rate_factor=0.5, latency_factor=3)),
     )
 

@@ -15,10 +15,10 @@ from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule
 from cfetch.plugins.lab.bench.network import (
     Burst,
-    Change,
     HostShare,
     Loss,
-    Network,
+    NetworkChange,
+    NetworkModel,
     Slow,
     Stall,
     Wear,
@@ -39,7 +39,7 @@ def scenario(*groups, network, places=4, **more):
 
 def of(**network):
     """A network of 1 MB/s a connection and 10 ms."""
-    return Network(**({"latency_s": 0.01, "rate_bps": float(MB)} | network))
+    return NetworkModel(**({"latency_s": 0.01, "rate_bps": float(MB)} | network))
 
 
 SLOW = FaultRule(fraction=1, fault=Fault(kind="slow", rate_bps=1000, first=1))
@@ -53,7 +53,7 @@ CASES = {
     "a server that drowns above two": (of(drowns_above=2), 20.0),
     "bursts": (of(burst=Burst(size_bytes=MB, rate_bps=1000)), 10.0 + 0.1),
     "wear": (of(wear=Wear(every_bytes=2 * MB, factor=0.1)), 10.0 + 0.1),
-    "a pause of three seconds": (of(changes=(Change(at_s=2, until_s=5, factor=1e6),)), 13.0),
+    "a pause of three seconds": (of(changes=(NetworkChange(at_s=2, until_s=5, factor=1e6),)), 13.0),
     "half of the bytes at half of the rate": (
         of(loss=Loss(every_bytes=MB, for_bytes=MB // 2, factor=0.5)),
         15.0,
@@ -137,7 +137,7 @@ def test_curl_ends_what_is_slow_and_begins_anew():
 
 def test_curl_takes_a_pause_of_the_network_for_slow_files():
     """Four downloads are ended though nothing is wrong with their connections."""
-    pause = of(changes=(Change(at_s=2, until_s=6, factor=1e6),))
+    pause = of(changes=(NetworkChange(at_s=2, until_s=6, factor=1e6),))
     played = play(scenario((4, 10 * MB), network=pause), "curl")
     assert played.false_alarms == played.mitigations >= 4
 

@@ -11,10 +11,10 @@ from cfetch.base.clock import run_virtual
 from cfetch.plugins.lab.bench.content import Group, Synthetic, SyntheticSet, pieces
 from cfetch.plugins.lab.bench.network import (
     Burst,
-    Change,
     HostShare,
     Loss,
-    Network,
+    NetworkChange,
+    NetworkModel,
     Slow,
     Stall,
     Wear,
@@ -57,7 +57,7 @@ async def timed(raw, path="f"):
 
 async def test_latency_comes_before_the_head_and_twice_on_a_new_connection():
     """A new connection costs a round trip more, as in the network's rule."""
-    async with serving(Network(latency_s=0.05)) as origin, Raw(origin.url) as raw:
+    async with serving(NetworkModel(latency_s=0.05)) as origin, Raw(origin.url) as raw:
         first_s, _, reply = await timed(raw)
         second_s, _, _ = await timed(raw)
     assert first_s >= 0.1
@@ -67,7 +67,7 @@ async def test_latency_comes_before_the_head_and_twice_on_a_new_connection():
 
 async def test_each_connection_has_the_rate_that_its_number_draws():
     """The same as the simulator's: by seed, host and number."""
-    network = Network(rate_bps=1e6, rate_sigma=0.5)
+    network = NetworkModel(rate_bps=1e6, rate_sigma=0.5)
     async with serving(network, seed=3) as origin:
         for number in (1, 2):
             async with Raw(origin.url) as raw:
@@ -79,7 +79,7 @@ async def test_each_connection_has_the_rate_that_its_number_draws():
 
 async def test_a_slow_phase_begins_at_its_byte_and_lasts_over_requests():
     """Fast up to there, counted over all requests of the connection; another connection has its own count."""
-    network = Network(rate_bps=50e6, slow=Slow(fraction=1, rate_bps=1e6, after_bytes=SIZE + 10_000))
+    network = NetworkModel(rate_bps=50e6, slow=Slow(fraction=1, rate_bps=1e6, after_bytes=SIZE + 10_000))
     async with serving(network) as origin, Raw(origin.url) as raw:
         await timed(raw)
         _, second_s, reply = await timed(raw, "g")
@@ -92,13 +92,16 @@ async def test_a_slow_phase_begins_at_its_byte_and_lasts_over_requests():
 
 async def test_a_stall_holds_back_the_bytes_after_it_and_every_later_head():
     """So many bytes, then none; a stall at 0 gives no head at all, but the request is counted."""
-    async with serving(Network(stalls=Stall(fraction=1, after_bytes=1000))) as origin, Raw(origin.url) as raw:
+    async with (
+        serving(NetworkModel(stalls=Stall(fraction=1, after_bytes=1000))) as origin,
+        Raw(origin.url) as raw,
+    ):
         raw.send("f")
         assert (await raw.head()).length == SIZE
         assert await raw.reader.readexactly(1000) == WHOLE[:1000]
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(raw.reader.read(1), 0.1)
-    async with serving(Network(stalls=Stall(fraction=1))) as origin, Raw(origin.url) as raw:
+    async with serving(NetworkModel(stalls=Stall(fraction=1))) as origin, Raw(origin.url) as raw:
         raw.send("f")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(raw.reader.read(1), 0.1)
@@ -107,7 +110,10 @@ async def test_a_stall_holds_back_the_bytes_after_it_and_every_later_head():
 
 async def test_a_connection_that_stalls_where_a_file_ends_gives_no_further_head():
     """Its bytes are used up."""
-    async with serving(Network(stalls=Stall(fraction=1, after_bytes=SIZE))) as origin, Raw(origin.url) as raw:
+    async with (
+        serving(NetworkModel(stalls=Stall(fraction=1, after_bytes=SIZE))) as origin,
+        Raw(origin.url) as raw,
+    ):
         assert (await raw.get("f")).body == WHOLE
         raw.send("g")
         with pytest.raises(TimeoutError):
@@ -117,7 +123,7 @@ async def test_a_connection_that_stalls_where_a_file_ends_gives_no_further_head(
 async def test_all_connections_share_the_link():
     """Four files over four connections take four files' time of the link, however fast each could be."""
     loop = asyncio.get_running_loop()
-    async with serving(Network(link_bps=2e6)) as origin:
+    async with serving(NetworkModel(link_bps=2e6)) as origin:
         start_s = loop.time()
         replies = await asyncio.gather(*(get(origin.url, "f") for _ in range(4)))
         took_s = loop.time() - start_s
@@ -127,7 +133,7 @@ async def test_all_connections_share_the_link():
 
 async def test_a_client_that_does_not_read_leaves_its_share_to_the_others():
     """What the first would have had is not lost."""
-    async with serving(Network(link_bps=40e6)) as origin, Raw(origin.url, limit=1024) as raw:
+    async with serving(NetworkModel(link_bps=40e6)) as origin, Raw(origin.url, limit=1024) as raw:
         connection = await sending(origin, raw)
         async with asyncio.timeout(60):
             while connection.cap_bps() > 0:
@@ -138,9 +144,11 @@ async def test_a_client_that_does_not_read_leaves_its_share_to_the_others():
 async def test_changes_hold_by_the_seconds_since_the_first_request():
     """Told by a clock that is passed in: rate, link and latency follow it; the other host stays as it was."""
     now = [100.0]
-    slow = Change(at_s=10, until_s=20, factor=4, host=0)
-    all_slow = Change(at_s=15, factor=2)
-    network = Network(rate_bps=1e6, link_bps=8e6, changes=(slow, all_slow), hosts=(HostShare(), HostShare()))
+    slow = NetworkChange(at_s=10, until_s=20, factor=4, host=0)
+    all_slow = NetworkChange(at_s=15, factor=2)
+    network = NetworkModel(
+        rate_bps=1e6, link_bps=8e6, changes=(slow, all_slow), hosts=(HostShare(), HostShare())
+    )
     async with serving(network, clock=lambda: now[0]) as origin:
         await get(origin.url, "missing")
         factors = []
@@ -151,7 +159,7 @@ async def test_changes_hold_by_the_seconds_since_the_first_request():
 
 async def test_a_change_slows_bodies_that_are_on_their_way():
     """Not only those that begin later."""
-    network = Network(rate_bps=10e6, changes=(Change(at_s=1, factor=10),))
+    network = NetworkModel(rate_bps=10e6, changes=(NetworkChange(at_s=1, factor=10),))
     now = [0.0]
     async with serving(network, clock=lambda: now[0]) as origin, Raw(origin.url) as raw:
         connection = await sending(origin, raw)
@@ -162,7 +170,7 @@ async def test_a_change_slows_bodies_that_are_on_their_way():
 
 async def test_the_server_closes_a_connection_after_its_last_request():
     """It says so with the last reply, as RFC 9112 9.6 wants, and the next connection serves anew."""
-    async with serving(Network(requests=2)) as origin, Raw(origin.url) as raw:
+    async with serving(NetworkModel(requests=2)) as origin, Raw(origin.url) as raw:
         assert "connection" not in (await raw.get("f")).headers
         assert (await raw.get("g")).headers["connection"] == "close"
         assert await raw.closed()
@@ -172,7 +180,7 @@ async def test_the_server_closes_a_connection_after_its_last_request():
 async def test_every_host_is_a_server_of_its_own():
     """Other addresses, the same files; connections are numbered by host, and rates are the host's."""
     hosts = (HostShare(), HostShare(rate_factor=0.001))
-    async with serving(Network(rate_bps=1e9, hosts=hosts)) as origin:
+    async with serving(NetworkModel(rate_bps=1e9, hosts=hosts)) as origin:
         for url in origin.urls:
             async with Raw(url) as raw:
                 connection = await sending(origin, raw)
@@ -197,7 +205,7 @@ async def test_files_stand_in_the_bucket_too():
 
 async def test_an_origin_process_enacts_it_and_leaves_its_journal(tmp_path):
     """One URL a host; after its end, which GET came over which connection."""
-    network = Network(latency_s=0.001, hosts=(HostShare(), HostShare()))
+    network = NetworkModel(latency_s=0.001, hosts=(HostShare(), HostShare()))
     journal = tmp_path / "journal.json"
     spec = OriginSpec(groups=(Group("g-", 2, 1000),), network=network, journal=str(journal))
     name, other = SyntheticSet(spec.groups)
@@ -269,7 +277,7 @@ def test_the_pacer_counts_bytes_out_by_the_clock():
 
 async def test_servers_that_know_no_ranges():
     """The whole file, whatever was asked, and no ETag to join by."""
-    async with serving(Network(ranges=False)) as origin:
+    async with serving(NetworkModel(ranges=False)) as origin:
         reply = await get(origin.url, "f", "Range: bytes=10-")
         assert (reply.status, reply.body) == (200, WHOLE)
         assert reply.headers["accept-ranges"] == "none"
@@ -279,9 +287,9 @@ async def test_servers_that_know_no_ranges():
 @pytest.mark.parametrize(
     ("network", "first_bps", "then_bps", "mark"),
     [
-        (Network(rate_bps=50e6, burst=Burst(size_bytes=20_000, rate_bps=1e5)), 50e6, 1e5, 20_000),
-        (Network(rate_bps=50e6, wear=Wear(every_bytes=20_000, factor=0.01)), 50e6, 5e5, 20_000),
-        (Network(rate_bps=50e6, slow_start=True, latency_s=0.01), 1.46e6, 2.92e6, 14_600),
+        (NetworkModel(rate_bps=50e6, burst=Burst(size_bytes=20_000, rate_bps=1e5)), 50e6, 1e5, 20_000),
+        (NetworkModel(rate_bps=50e6, wear=Wear(every_bytes=20_000, factor=0.01)), 50e6, 5e5, 20_000),
+        (NetworkModel(rate_bps=50e6, slow_start=True, latency_s=0.01), 1.46e6, 2.92e6, 14_600),
     ],
     ids=["burst", "wear", "slow start"],
 )
@@ -300,7 +308,7 @@ async def test_a_rate_that_changes_within_a_reply(network, first_bps, then_bps, 
 
 async def test_lost_packets_slow_a_stretch_of_each_connection():
     """Of 10,000 bytes 4,000 come at a tenth of the rate, wherever the first of them are."""
-    network = Network(rate_bps=1e6, loss=Loss(every_bytes=10_000, for_bytes=4_000, factor=0.1))
+    network = NetworkModel(rate_bps=1e6, loss=Loss(every_bytes=10_000, for_bytes=4_000, factor=0.1))
     async with serving(network) as origin, Raw(origin.url) as raw:
         connection = await sending(origin, raw)
         origin.pacer.remove(connection)
@@ -315,7 +323,7 @@ async def test_lost_packets_slow_a_stretch_of_each_connection():
 async def test_connections_beyond_the_servers_wait_for_one_to_close():
     """The second gets no head while the first is open, idle or not; then it is answered."""
     async with (
-        serving(Network(connections=1)) as origin,
+        serving(NetworkModel(connections=1)) as origin,
         Raw(origin.url) as first,
         Raw(origin.url) as second,
         Raw(origin.url) as third,
@@ -336,7 +344,7 @@ async def test_connections_beyond_the_servers_wait_for_one_to_close():
 
 async def test_a_server_that_drowns_sends_the_less_the_more_it_sends():
     """Two replies at full rate; a third takes more than half of everyone's rate."""
-    network = Network(rate_bps=9e6, drowns_above=2)
+    network = NetworkModel(rate_bps=9e6, drowns_above=2)
     async with serving(network) as origin, Raw(origin.url) as first, Raw(origin.url) as second:
         connection = await sending(origin, first)
         await sending(origin, second, number=2)
@@ -352,7 +360,7 @@ async def test_a_server_that_drowns_sends_the_less_the_more_it_sends():
 @pytest.mark.parametrize("rate_bps", [None, 50e6], ids=["as fast as it can", "paced"])
 async def test_sizes_that_nobody_tells(rate_bps):
     """The whole file comes in chunks, with an end; a range says what it brings."""
-    async with serving(Network(sizes=False, rate_bps=rate_bps)) as origin, Raw(origin.url) as raw:
+    async with serving(NetworkModel(sizes=False, rate_bps=rate_bps)) as origin, Raw(origin.url) as raw:
         raw.send("f")
         head = await raw.reader.readuntil(b"\r\n\r\n")
         assert b"Transfer-Encoding: chunked" in head

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cfetch.base.errors import ConfigError
-from cfetch.plugins.lab.bench.network import Change, HostShare, Network, Slow, Stall, host_of
+from cfetch.plugins.lab.bench.network import HostShare, NetworkChange, NetworkModel, Slow, Stall, host_of
 from cfetch.plugins.lab.bench.scenario_file import find_scenario, load_scenario, scenario_names
 
 FULL = """
@@ -64,7 +64,7 @@ def test_files_of_further_hosts_are_asked_for_there(write_scenario):
     """As the network's rule shares them out, by their places in the manifest."""
     scenario = load_scenario(write_scenario(FULL))
     hosts = (HostShare(), HostShare(share=2))
-    network = Network(hosts=hosts)
+    network = NetworkModel(hosts=hosts)
     scenario = msgspec.structs.replace(scenario, network=network)
     document = json.loads(scenario.manifest("http://a/", "http://b/"))
     assert document["base_url"] == "http://a/"
@@ -76,18 +76,20 @@ def test_files_of_further_hosts_are_asked_for_there(write_scenario):
 def test_the_ideal_network_has_no_bad_connections_but_all_else(write_scenario):
     """What no client can do anything about stays: rates, link, changes, hosts."""
     bad: dict[str, Any] = {"slow": Slow(fraction=0.5, rate_bps=1), "stalls": Stall(fraction=0.5)}
-    change = Change(at_s=1, factor=2)
+    change = NetworkChange(at_s=1, factor=2)
     stays: dict[str, Any] = {"rate_bps": 5.0, "link_bps": 9.0, "changes": (change,), "requests": 3}
-    scenario = msgspec.structs.replace(load_scenario(write_scenario(FULL)), network=Network(**bad, **stays))
+    scenario = msgspec.structs.replace(
+        load_scenario(write_scenario(FULL)), network=NetworkModel(**bad, **stays)
+    )
     assert scenario.spec(faulty=True).network == scenario.network
-    assert scenario.spec(faulty=False).network == Network(**stays)
+    assert scenario.spec(faulty=False).network == NetworkModel(**stays)
     assert scenario.spec(faulty=False).faults == {}
 
 
 def test_a_manifest_without_sizes(write_scenario):
     """Where the network's servers tell none either."""
     scenario = load_scenario(write_scenario(FULL))
-    scenario = msgspec.structs.replace(scenario, network=Network(sizes=False))
+    scenario = msgspec.structs.replace(scenario, network=NetworkModel(sizes=False))
     assert {tuple(row) for row in json.loads(scenario.manifest("http://x/"))["files"]} == {("url",)}
 
 

@@ -19,7 +19,7 @@ from cfetch.base.errors import CfetchError, UsageError
 from cfetch.base.events import EntryFinished
 from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule
-from cfetch.plugins.lab.bench.network import Change, Network, Slow, Stall
+from cfetch.plugins.lab.bench.network import NetworkChange, NetworkModel, Slow, Stall
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import find_scenario
 from cfetch.plugins.lab.bench.simulation.compare import SimulationOptions, compare, run
@@ -27,7 +27,7 @@ from cfetch.plugins.lab.bench.simulation.plan import SimPlan
 from cfetch.plugins.lab.bench.simulation.play import POLICIES, settings_of, simulate
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.plugins.lab.verb_bench import bench
-from cfetch.plugins.lab.views.simulation_document import Row, Simulation, verdict
+from cfetch.plugins.lab.views.simulation_document import PolicyRow, Simulation, verdict
 from cfetch.plugins.lab.views.simulation_view import view
 from cfetch.show.makespan import Makespan
 from cfetch.straggler.evidence import Evidence
@@ -45,7 +45,7 @@ def scenario(*groups, network=None, concurrency=4, **more):
 
 SLOW = scenario(
     (100, MB),
-    network=Network(
+    network=NetworkModel(
         latency_s=0.05, rate_bps=MB, rate_sigma=0.1, requests=4, slow=Slow(fraction=0.1, rate_bps=50_000)
     ),
 )
@@ -57,7 +57,7 @@ def test_three_files_on_a_link_to_the_millisecond():
     Two workers; files of 3, 3 and 3 MB; latency 0.1 s, twice for a new connection. The first two begin at
     0.2 s and end at 2.2 s; the third has a connection by then and begins at 2.3 s: 3 MB at 2 MB/s.
     """
-    network = Network(latency_s=0.1, rate_bps=2 * MB, link_bps=3 * MB)
+    network = NetworkModel(latency_s=0.1, rate_bps=2 * MB, link_bps=3 * MB)
     played = simulate(scenario((3, 3 * MB), network=network, concurrency=2), "none")
     assert played.makespan_s == pytest.approx(3.8, abs=1e-3)
     assert (played.p50_s, played.max_s) == pytest.approx((2.2, 2.2), abs=1e-3)
@@ -78,7 +78,7 @@ def test_every_byte_of_every_file_is_delivered_once(policy):
 def test_what_begins_anew_has_come_twice():
     """No ranges: 600,000 bytes of a file are lost with each connection that breaks there."""
     rules = (FaultRule(fraction=1, fault=Fault(kind="reset", after_bytes=600_000, first=2)),)
-    network = Network(rate_bps=MB, ranges=False)
+    network = NetworkModel(rate_bps=MB, ranges=False)
     played = simulate(scenario((1, MB), network=network, rules=rules), "none")
     assert (played.done, played.requests) == (1, 3)
     assert played.twice_bytes == pytest.approx(1_200_000, abs=100)
@@ -99,7 +99,7 @@ def test_equal_seeds_make_equal_runs_in_any_process(policy):
 
 def test_the_ideal_run_has_no_bad_connections_but_the_rest():
     """Changes and the link stay: they are nobody's to mend."""
-    network = Network(rate_bps=MB, stalls=Stall(fraction=1), changes=(Change(at_s=0, factor=3),))
+    network = NetworkModel(rate_bps=MB, stalls=Stall(fraction=1), changes=(NetworkChange(at_s=0, factor=3),))
     played = simulate(scenario((4, MB), network=network), "ideal")
     assert played.makespan_s == pytest.approx(3.0, abs=1e-3)
     assert played.mitigations == 0
@@ -107,7 +107,7 @@ def test_the_ideal_run_has_no_bad_connections_but_the_rest():
 
 def test_a_slow_volume_does_not_hold_the_places_of_a_quick_one():
     """16 connections of 10 MB/s; one of two disks writes 8 MB/s. Half of the places for it take 1.3 times."""
-    network = Network(latency_s=0.02, rate_bps=10 * MB)
+    network = NetworkModel(latency_s=0.02, rate_bps=10 * MB)
     mine = scenario((1000, 4 * MB), network=network, concurrency=16, volumes_bps=(200.0 * MB, 8.0 * MB))
     played = simulate(mine, "adaptive")
     assert played.makespan_s < 1.15 * 4000 / 158
@@ -118,7 +118,7 @@ def test_a_slow_volume_does_not_hold_the_places_of_a_quick_one():
 @pytest.mark.parametrize(("disks", "rate_bps"), [((15.0 * MB,) * 2, 10 * MB), ((10.0 * MB,) * 3, 10 * MB)])
 def test_disks_share_what_their_host_bears(policy, disks, rate_bps):
     """A host that bears four serves all disks, whatever the run's own number of downloads at a time."""
-    network = Network(latency_s=0.02, rate_bps=rate_bps)
+    network = NetworkModel(latency_s=0.02, rate_bps=rate_bps)
     four = scenario((60, 20 * MB), network=network, volumes_bps=disks)
     borne = msgspec.structs.replace(four, concurrency=32, options={"per_host": "4"})
     assert simulate(borne, policy).makespan_s < 1.05 * simulate(four, policy).makespan_s
@@ -183,7 +183,7 @@ def test_several_streams_write_one_part():
 
 def test_a_stalled_connection_ends_by_the_stall_rule_where_nothing_is_mitigated():
     """30 s of silence, the engine's own time-out."""
-    network = Network(rate_bps=MB, stalls=Stall(fraction=0.25, after_bytes=100_000), requests=1)
+    network = NetworkModel(rate_bps=MB, stalls=Stall(fraction=0.25, after_bytes=100_000), requests=1)
     played = simulate(scenario((40, MB), network=network), "none")
     assert played.done == 40
     assert played.makespan_s > 30
@@ -193,14 +193,14 @@ def test_a_stalled_connection_ends_by_the_stall_rule_where_nothing_is_mitigated(
 def test_false_alarms_are_those_that_the_network_did_not_hold_back():
     """The CloudFetch formula takes a slower network for stragglers, all of them."""
     options = {"padding": "0s"}
-    network = Network(rate_bps=MB, changes=(Change(at_s=10.5, factor=8),))
+    network = NetworkModel(rate_bps=MB, changes=(NetworkChange(at_s=10.5, factor=8),))
     played = simulate(scenario((60, MB), network=network, options=options), "cloudfetch")
     assert played.mitigations == played.false_alarms > 0
 
 
 def test_requests_that_wait_in_line_at_their_server_are_not_cancelled_in_vain():
     """It serves eight connections, and none of the others before one of these closes."""
-    network = Network(rate_bps=2 * MB, latency_s=0.04, connections=8)
+    network = NetworkModel(rate_bps=2 * MB, latency_s=0.04, connections=8)
     played = simulate(scenario((60, MB), network=network, concurrency=16), "adaptive")
     assert played.mitigations >= 8
     assert played.false_alarms == 0
@@ -208,7 +208,7 @@ def test_requests_that_wait_in_line_at_their_server_are_not_cancelled_in_vain():
 
 def test_the_slower_of_two_volumes_gets_less():
     """Batches go through the real placement; all bytes arrive, on one volume or the other."""
-    network = Network(rate_bps=10 * MB)
+    network = NetworkModel(rate_bps=10 * MB)
     played = simulate(
         scenario((400, MB), network=network, concurrency=8, volumes_bps=(100.0 * MB, 2.0 * MB)), "none"
     )
@@ -221,7 +221,7 @@ def test_the_slower_of_two_volumes_gets_less():
 
 def test_a_slow_volume_holds_up_its_readers():
     """One volume of 1 MB/s under connections of 100: the disk decides, and nobody is a straggler."""
-    network = Network(rate_bps=100 * MB)
+    network = NetworkModel(rate_bps=100 * MB)
     played = simulate(scenario((30, 2 * MB), network=network, volumes_bps=(float(MB),)), "cloudfetch")
     assert played.makespan_s == pytest.approx(60.0, abs=0.1)
     assert played.mitigations == 0
@@ -282,7 +282,7 @@ def test_rows_are_over_the_ideal_of_the_same_seed():
 def test_a_verdict_is_against_the_better_of_the_others(ratios, words):
     """It names the better one; a document without ``adaptive`` has no verdict."""
     rows = [
-        Row(
+        PolicyRow(
             policy=name,
             makespan_s=1,
             ratio_p50=ratio,
@@ -367,7 +367,7 @@ def test_a_rate_limit_and_slow_volumes_are_no_fall_of_the_network(monkeypatch):
     monkeypatch.setattr(Evidence, "falls", note)
     mine = scenario(
         (12, MB),
-        network=Network(latency_s=0.02, rate_bps=4e6, rate_sigma=0.5),
+        network=NetworkModel(latency_s=0.02, rate_bps=4e6, rate_sigma=0.5),
         concurrency=6,
         volumes_bps=(2e6, 3e5),
         options={"limit_rate": "300k"},
@@ -379,7 +379,7 @@ def test_a_rate_limit_and_slow_volumes_are_no_fall_of_the_network(monkeypatch):
 
 def test_a_file_over_a_link_with_slow_start_claims_no_more_than_the_whole_difference():
     """One file of 100 MiB over round trips of 600 ms: rates at its beginning foretell nothing."""
-    network = Network(latency_s=0.6, rate_bps=12.5e6, link_bps=12.5e6, slow_start=True)
+    network = NetworkModel(latency_s=0.6, rate_bps=12.5e6, link_bps=12.5e6, slow_start=True)
     mine = scenario((1, 100 << 20), network=network, concurrency=16)
     replay = Makespan()
     mitigated = simulate(

@@ -11,10 +11,10 @@ from cfetch.base.secret import SecretUrl
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.network import (
     Burst,
-    Change,
     HostShare,
     Loss,
-    Network,
+    NetworkChange,
+    NetworkModel,
     Slow,
     Stall,
     Wear,
@@ -68,7 +68,7 @@ def test_a_reply_takes_latency_connecting_and_its_bytes():
     async def scene(wire):
         return [await wire.get(0), await wire.get(1), wire.transport.connections]
 
-    first, second, connections = play(scene, Network(latency_s=0.1, rate_bps=2 * MB))
+    first, second, connections = play(scene, NetworkModel(latency_s=0.1, rate_bps=2 * MB))
     assert first == both(MB, 0.7)
     assert second == both(MB, 1.3)
     assert connections == 1
@@ -84,7 +84,7 @@ def test_a_reader_sees_bytes_come_in_small_pieces(rate_bps, gap_s):
             times.append(wire.now())
         return {round(after - before, 6) for before, after in itertools.pairwise(times[:-1])}
 
-    assert play(scene, Network(rate_bps=rate_bps), (int(10.5 * rate_bps * gap_s),)) == {gap_s}
+    assert play(scene, NetworkModel(rate_bps=rate_bps), (int(10.5 * rate_bps * gap_s),)) == {gap_s}
 
 
 def test_the_link_is_shared_so_that_nobody_could_have_more():
@@ -98,7 +98,7 @@ def test_the_link_is_shared_so_that_nobody_could_have_more():
     async def scene(wire):
         return await asyncio.gather(wire.get(0, 0), wire.get(1, 1), wire.get(2, 2))
 
-    network = Network(rate_bps=10 * MB, link_bps=9 * MB, hosts=hosts)
+    network = NetworkModel(rate_bps=10 * MB, link_bps=9 * MB, hosts=hosts)
     results = play(scene, network, (2 * MB, 4 * MB, 12 * MB))
     assert results == [both(2 * MB, 2.0), both(4 * MB, 1.0), both(12 * MB, 2.0)]
 
@@ -109,14 +109,14 @@ def test_a_link_with_room_gives_each_what_its_connection_carries():
     async def scene(wire):
         return await asyncio.gather(wire.get(0), wire.get(1), wire.get(2, after_s=1.0))
 
-    results = play(scene, Network(rate_bps=2 * MB, link_bps=5 * MB), (4 * MB,) * 3)
+    results = play(scene, NetworkModel(rate_bps=2 * MB, link_bps=5 * MB), (4 * MB,) * 3)
     # two have 2 MB left each at 1 s: 1.2 s more; the third has 2 MB by then, and 2 MB/s from then on
     assert results == [both(4 * MB, 2.2), both(4 * MB, 2.2), both(4 * MB, 3.2)]
 
 
 def test_a_slow_connection_is_slow_again_when_the_pool_gives_it_out():
     """The same one, at the same rate."""
-    slow = Network(rate_bps=MB, slow=Slow(fraction=1, rate_bps=MB / 10))
+    slow = NetworkModel(rate_bps=MB, slow=Slow(fraction=1, rate_bps=MB / 10))
 
     async def scene(wire):
         return [await wire.get(0), await wire.get(1)], wire.transport.connections
@@ -134,12 +134,12 @@ def test_a_fresh_connection_is_another_and_the_pool_gets_it_then():
             made.append(wire.transport.connections)
         return made
 
-    assert play(scene, Network(rate_bps=MB)) == [1, 2, 2, 3, 3]
+    assert play(scene, NetworkModel(rate_bps=MB)) == [1, 2, 2, 3, 3]
 
 
 def test_a_connection_turns_slow_after_so_many_bytes_of_its_life():
     """1.5 MB at 1 MB/s over two replies, then 0.1 MB/s for good."""
-    network = Network(rate_bps=MB, slow=Slow(fraction=1, rate_bps=MB / 10, after_bytes=1_500_000))
+    network = NetworkModel(rate_bps=MB, slow=Slow(fraction=1, rate_bps=MB / 10, after_bytes=1_500_000))
 
     async def scene(wire):
         return [await wire.get(index) for index in range(3)]
@@ -163,7 +163,7 @@ def test_idle_connections_are_given_out_in_turn_and_not_for_ever():
         await wire.get(2, after_s=16.0)
         return wire.transport.connections
 
-    assert play(scene, Network(rate_bps=MB), (MB, 2 * MB, MB)) == 3
+    assert play(scene, NetworkModel(rate_bps=MB), (MB, 2 * MB, MB)) == 3
 
 
 def test_the_server_closes_a_connection_after_so_many_requests():
@@ -174,7 +174,7 @@ def test_the_server_closes_a_connection_after_so_many_requests():
             await wire.get(index)
         return wire.transport.connections
 
-    assert play(scene, Network(rate_bps=MB, requests=2)) == 3
+    assert play(scene, NetworkModel(rate_bps=MB, requests=2)) == 3
 
 
 def test_a_reply_that_is_closed_early_costs_its_connection():
@@ -190,13 +190,13 @@ def test_a_reply_that_is_closed_early_costs_its_connection():
         await wire.get(1)
         return sent, wire.transport.connections
 
-    assert play(scene, Network(rate_bps=MB)) == (250_000, 2)
+    assert play(scene, NetworkModel(rate_bps=MB)) == (250_000, 2)
 
 
 @pytest.mark.parametrize("after", [0, 300_000])
 def test_a_stalled_connection_sends_so_much_and_no_more(after):
     """With 0 there is no head; else a later request on it gets none either."""
-    network = Network(rate_bps=MB, stalls=Stall(fraction=1, after_bytes=after))
+    network = NetworkModel(rate_bps=MB, stalls=Stall(fraction=1, after_bytes=after))
 
     async def scene(wire):
         came = 0
@@ -213,7 +213,7 @@ def test_a_stalled_connection_sends_so_much_and_no_more(after):
 
 def test_a_connection_that_has_stalled_gives_no_head_either():
     """Its first reply was whole, and was all that it had to give."""
-    network = Network(rate_bps=MB, stalls=Stall(fraction=1, after_bytes=MB))
+    network = NetworkModel(rate_bps=MB, stalls=Stall(fraction=1, after_bytes=MB))
 
     async def scene(wire):
         first = await wire.get(0)
@@ -227,7 +227,9 @@ def test_a_connection_that_has_stalled_gives_no_head_either():
 
 def test_after_a_change_everything_takes_longer_also_what_is_under_way():
     """1 MB/s until 0.5 s, a tenth until 2.5 s: 0.2 MB; then 1 MB/s again, and 2 x 0.1 s of latency."""
-    network = Network(rate_bps=MB, changes=(Change(at_s=0.5, until_s=2.5, factor=10),), latency_s=0.1)
+    network = NetworkModel(
+        rate_bps=MB, changes=(NetworkChange(at_s=0.5, until_s=2.5, factor=10),), latency_s=0.1
+    )
 
     async def scene(wire):
         late = asyncio.ensure_future(wire.get(1, after_s=1.0))
@@ -240,8 +242,8 @@ def test_after_a_change_everything_takes_longer_also_what_is_under_way():
 
 def test_a_change_of_one_host_leaves_the_other_alone():
     """And the link."""
-    network = Network(
-        rate_bps=MB, hosts=(HostShare(), HostShare()), changes=(Change(at_s=0.5, factor=5, host=1),)
+    network = NetworkModel(
+        rate_bps=MB, hosts=(HostShare(), HostShare()), changes=(NetworkChange(at_s=0.5, factor=5, host=1),)
     )
 
     async def scene(wire):
@@ -252,7 +254,7 @@ def test_a_change_of_one_host_leaves_the_other_alone():
 
 def test_a_change_for_all_is_the_links_too():
     """A full link has a tenth."""
-    network = Network(rate_bps=10 * MB, link_bps=2 * MB, changes=(Change(at_s=0.5, factor=10),))
+    network = NetworkModel(rate_bps=10 * MB, link_bps=2 * MB, changes=(NetworkChange(at_s=0.5, factor=10),))
 
     async def scene(wire):
         return await asyncio.gather(wire.get(0), wire.get(1))
@@ -273,7 +275,7 @@ def test_nobody_reads_so_the_server_waits():
         return came, wire.now() - began
 
     size = WINDOW_BYTES + 3 * MB
-    assert play(scene, Network(rate_bps=MB), (size,)) == both(size, 3.0)
+    assert play(scene, NetworkModel(rate_bps=MB), (size,)) == both(size, 3.0)
 
 
 def test_a_reply_that_waits_for_its_reader_leaves_the_link_to_others():
@@ -283,7 +285,7 @@ def test_a_reply_that_waits_for_its_reader_leaves_the_link_to_others():
         await wire.open(0)
         return await wire.get(1, after_s=5.0)
 
-    network = Network(rate_bps=10 * MB, link_bps=10 * MB)
+    network = NetworkModel(rate_bps=10 * MB, link_bps=10 * MB)
     assert play(scene, network, (20 * MB, 10 * MB)) == both(10 * MB, 6.0)
 
 
@@ -296,7 +298,7 @@ def test_reading_so_much_and_no_more():
         first = len(await response.read(7))
         return first, len(await response.read()), await response.read(), wire.now()
 
-    assert play(scene, Network(rate_bps=MB)) == (7, MB - 7, b"", 2.0)
+    assert play(scene, NetworkModel(rate_bps=MB)) == (7, MB - 7, b"", 2.0)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +325,7 @@ def test_ranges_are_answered_as_a_server_does(asked, status, came, range_):
         return response.status, size, tell("Content-Range", [None])[0], tell("ETag", [None])[0]
 
     etag = None if status == 416 else '"0"'
-    assert play(scene, Network(), (1000,)) == (status, came, range_, etag)
+    assert play(scene, NetworkModel(), (1000,)) == (status, came, range_, etag)
 
 
 def test_faults_of_the_scenario_hit_the_requests_that_they_are_for():
@@ -349,7 +351,7 @@ def test_faults_of_the_scenario_hit_the_requests_that_they_are_for():
         reply = refused.status, refused.headers.getall("Retry-After", [])
         return slow, reply, cut[0], late[1] - before, plain[1] - late[1]
 
-    slow, reply, cut, late, plain = play(scene, Network(rate_bps=MB), (1000,), {0: script})
+    slow, reply, cut, late, plain = play(scene, NetworkModel(rate_bps=MB), (1000,), {0: script})
     assert slow == both(1000, 1.0)
     assert reply == (503, ["7"])
     assert cut == 999  # the last byte never gets through
@@ -363,7 +365,7 @@ def test_slow_start_doubles_in_each_round_trip():
     async def scene(wire):
         return [await wire.get(0), await wire.get(0)]
 
-    network = Network(latency_s=0.1, rate_bps=MB, slow_start=True)
+    network = NetworkModel(latency_s=0.1, rate_bps=MB, slow_start=True)
     first, second = play(scene, network, (14_600 * 7,))
     assert first == both(14_600 * 7, 0.2 + 0.3)
     assert second[1] - first[1] == pytest.approx(0.1 + 0.1022, abs=1e-3)
@@ -375,7 +377,7 @@ def test_a_reply_that_begins_fast_and_goes_on_slowly():
     async def scene(wire):
         return [await wire.get(0), await wire.get(0, Range="bytes=100000-199999")]
 
-    network = Network(rate_bps=MB, burst=Burst(size_bytes=100_000, rate_bps=100_000))
+    network = NetworkModel(rate_bps=MB, burst=Burst(size_bytes=100_000, rate_bps=100_000))
     assert play(scene, network, (200_000,)) == [both(200_000, 1.1), both(100_000, 1.2)]
 
 
@@ -385,7 +387,7 @@ def test_a_connection_wears_out_over_its_replies():
     async def scene(wire):
         return [await wire.get(0), await wire.get(0), await wire.get(0, fresh=True)]
 
-    network = Network(rate_bps=MB, wear=Wear(every_bytes=100_000, factor=0.2, least_bps=100_000))
+    network = NetworkModel(rate_bps=MB, wear=Wear(every_bytes=100_000, factor=0.2, least_bps=100_000))
     times = [time for _, time in play(scene, network, (150_000,))]
     assert times == pytest.approx([0.35, 0.35 + 0.25 + 1.0, 1.6 + 0.35], abs=1e-3)
 
@@ -396,7 +398,7 @@ def test_lost_packets_are_stretches_of_a_low_rate():
     async def scene(wire):
         return await wire.get(0)
 
-    network = Network(rate_bps=MB, loss=Loss(every_bytes=100_000, for_bytes=10_000, factor=0.1))
+    network = NetworkModel(rate_bps=MB, loss=Loss(every_bytes=100_000, for_bytes=10_000, factor=0.1))
     assert play(scene, network, (500_000,)) == both(500_000, 5 * (0.09 + 0.1))
     assert len({connection_of(network, 1, 0, number).loss_phase for number in range(9)}) == 9
 
@@ -413,13 +415,13 @@ def test_a_server_with_two_connections_lets_the_third_wait():
         broken.close()
         return await third
 
-    assert play(scene, Network(rate_bps=MB, connections=2)) == both(MB, 2.5)
+    assert play(scene, NetworkModel(rate_bps=MB, connections=2)) == both(MB, 2.5)
 
     async def idle(wire):
         await asyncio.gather(wire.get(0), wire.get(1))
         return await wire.get(2, fresh=True)
 
-    assert play(idle, Network(rate_bps=MB, connections=2)) == both(MB, 1.0 + 15.0 + 1.0)
+    assert play(idle, NetworkModel(rate_bps=MB, connections=2)) == both(MB, 1.0 + 15.0 + 1.0)
 
 
 def test_who_stops_waiting_for_a_seat_leaves_the_line():
@@ -435,7 +437,7 @@ def test_who_stops_waiting_for_a_seat_leaves_the_line():
         (await wire.open(3, fresh=False)).close() if running.done() else None
         return await third
 
-    assert play(scene, Network(rate_bps=MB, connections=1, requests=1)) == both(MB, 2.0)
+    assert play(scene, NetworkModel(rate_bps=MB, connections=1, requests=1)) == both(MB, 2.0)
 
 
 def test_a_server_that_drowns_gives_each_the_less_the_more_there_are():
@@ -444,7 +446,7 @@ def test_a_server_that_drowns_gives_each_the_less_the_more_there_are():
     async def scene(wire, count):
         return max([time for _, time in await asyncio.gather(*(wire.get(n) for n in range(count)))])
 
-    network = Network(rate_bps=MB, drowns_above=2)
+    network = NetworkModel(rate_bps=MB, drowns_above=2)
     assert play(lambda wire: scene(wire, 2), network) == pytest.approx(1.0, abs=1e-3)
     assert play(lambda wire: scene(wire, 4), network) == pytest.approx(4.0, abs=1e-3)
 
@@ -457,6 +459,6 @@ def test_a_reply_without_a_length_is_chunked():
         part = await wire.open(0, Range="bytes=0-99")
         return [dict(response.headers.items()) for response in (whole, part)]
 
-    whole, part = play(scene, Network(rate_bps=MB, sizes=False))
+    whole, part = play(scene, NetworkModel(rate_bps=MB, sizes=False))
     assert whole == {"ETag": '"0"', "Transfer-Encoding": "chunked"}
     assert part["Content-Length"] == "100"

@@ -11,7 +11,7 @@ from cfetch.base.config.document import load
 from cfetch.base.config.layers import resolve
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.plugins.lab.tuning.adaptive_replay import play, prepare_stage
-from cfetch.plugins.lab.tuning.curves import Curve, record_curves
+from cfetch.plugins.lab.tuning.curves import TuningCurve, record_curves
 from cfetch.plugins.lab.tuning.use_case import TuneOptions, tune
 from cfetch.plugins.lab.views.tuning_document import Values
 from cfetch.show.metrics import RunHeader
@@ -87,7 +87,7 @@ def run_tune(*paths, **options):
 
 def test_a_curve_goes_on_at_its_last_rate():
     """Between points it is a line; silence stays silence."""
-    curve = Curve((0.0, 1.0, 3.0), (0, 0, 200), 1.0, 50.0, is_cut=True)
+    curve = TuningCurve((0.0, 1.0, 3.0), (0, 0, 200), 1.0, 50.0, is_cut=True)
     assert [curve.count_bytes(age_s, 1000) for age_s in (0.0, 0.5, 2.0, 3.0, 5.0, 99.0)] == [
         0, 0, 100, 200, 300, 1000,
     ]  # fmt: skip

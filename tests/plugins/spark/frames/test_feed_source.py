@@ -11,11 +11,11 @@ from pyspark.sql.types import StructType
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.plugins.spark import register
 from cfetch.plugins.spark.frames.feed_reader import SPAN_LINES, FeedReader
-from cfetch.plugins.spark.frames.feed_source import FeedSource
-from cfetch.plugins.spark.frames.feed_spans import Span, open_feed_state, read_span
+from cfetch.plugins.spark.frames.feed_source import FeedDataSource
+from cfetch.plugins.spark.frames.feed_spans import FeedSpan, open_feed_state, read_span
 from cfetch.plugins.spark.frames.manifest_directory import (
     START,
-    Position,
+    DirectoryPosition,
     advance,
     list_manifests,
     read_lines,
@@ -221,7 +221,7 @@ def test_receipts_go_with_the_commit(reader, origin, tmp_path):
     one = reader()
     middle = advance(path, START, path.stat().st_size, 2)
     end = advance(path, middle, path.stat().st_size, None)
-    for span in (Span("a.jsonl", START, middle), Span("a.jsonl", middle, end)):
+    for span in (FeedSpan("a.jsonl", START, middle), FeedSpan("a.jsonl", middle, end)):
         assert sum(batch.num_rows for batch in one.read(span)) == 2
     receipts = tmp_path / "to" / ".cfetch" / "feeds"
     assert len(list(receipts.glob("*/*/*/share-*"))) == 2
@@ -242,11 +242,13 @@ def test_the_first_line_may_be_a_header(tmp_path, origin):
     assert [(line.number, line.entry and line.entry.url.reveal()) for line in text.lines] == [
         (2, origin.url + "d/2.bin")
     ]
-    assert [line.number for line in read_lines(path, START, Position(3, size_bytes), None).lines] == [1, 2]
+    assert [
+        line.number for line in read_lines(path, START, DirectoryPosition(3, size_bytes), None).lines
+    ] == [1, 2]
     options = {"feed": str(path.parent), "to": str(tmp_path / "to")}
     feed = open_feed_state(read_options(options, needed="feed"), slots=2)
     origin.requests.clear()
-    (batch,) = read_span(feed, Span("a.jsonl", START, Position(3, size_bytes)))
+    (batch,) = read_span(feed, FeedSpan("a.jsonl", START, DirectoryPosition(3, size_bytes)))
     assert batch.column("status").to_pylist() == ["done", "done"]
     assert {request.headers["x-who"] for request in origin.requests} == {"me"}
 
@@ -268,8 +270,8 @@ def test_only_manifests_that_are_ready(tmp_path):
         (START, 100, 3, (3, 7)),
         (START, 4, None, (1, 2)),
         (START, 5, None, (2, 5)),
-        (Position(1, 2), 100, 1, (2, 5)),
-        (Position(3, 7), 100, None, (3, 7)),
+        (DirectoryPosition(1, 2), 100, 1, (2, 5)),
+        (DirectoryPosition(3, 7), 100, None, (3, 7)),
         (START, 0, None, (0, 0)),
         (START, 100, 0, (0, 0)),
     ],
@@ -310,14 +312,14 @@ def test_fair_shares(waiting, most, taken):
 def test_wrong_options(given, told):
     """Each is named with what would be right."""
     with pytest.raises(ConfigError, match=told):
-        FeedSource({"to": "/x", **given}).schema()
+        FeedDataSource({"to": "/x", **given}).schema()
 
 
 def test_an_older_spark_is_refused(monkeypatch):
     """It would not ask how much a trigger may take, and end after the first one."""
     monkeypatch.setattr(pyspark, "__version__", "4.1.2")
     with pytest.raises(UsageError, match=r"cfetch.feed needs Spark 4.2 or newer, and this is 4.1.2"):
-        FeedSource({"path": "/feed", "to": "/x"}).streamReader(StructType())
+        FeedDataSource({"path": "/feed", "to": "/x"}).streamReader(StructType())
 
 
 @pytest.mark.parametrize("name", ["feed", "path"])
@@ -325,6 +327,6 @@ def test_a_feed_whose_url_may_hold_a_secret_has_its_own_option(tmp_path, name):
     """Spark's logs show all options but those with ``url`` in their names."""
     url, to = "https://me:word@h/feed?token=t", str(tmp_path / "to")
     with pytest.raises(ConfigError, match=f"option {name} is a URL .* call it feed_url") as caught:
-        FeedSource({name: url, "to": to}).schema()
+        FeedDataSource({name: url, "to": to}).schema()
     assert "word" not in str(caught.value)
-    assert FeedSource({"feed_url": url, "to": to}).schema().startswith("`manifest` string")
+    assert FeedDataSource({"feed_url": url, "to": to}).schema().startswith("`manifest` string")

@@ -6,7 +6,7 @@ import pytest
 
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.plugins.spark import register
-from cfetch.plugins.spark.frames.feed_source import FeedSource
+from cfetch.plugins.spark.frames.feed_source import FeedDataSource
 from cfetch.plugins.spark.frames.options import read_options
 from cfetch.plugins.spark.frames.source import FilesSource
 from tests.plugins.spark.serving import asked, manifest, serving
@@ -65,7 +65,7 @@ SECRET_OPTIONS = {
 
 
 @pytest.mark.parametrize("name", SECRET_OPTIONS)
-@pytest.mark.parametrize("source", [FilesSource, FeedSource])
+@pytest.mark.parametrize("source", [FilesSource, FeedDataSource])
 def test_an_option_that_may_hold_a_secret_takes_a_name_that_spark_redacts(tmp_path, name, source):
     """Under its own name a view would have it in the event log. The message repeats nothing of it."""
     needed = {"manifest": "/m.json", "feed": str(tmp_path), "to": str(tmp_path), "header_host": "h"}

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from cfetch.plugins.spark.frames import task_log
-from cfetch.plugins.spark.frames.task_log import MOST_NAMED, Tally, TaskLog, _Adder
+from cfetch.plugins.spark.frames.task_log import MOST_NAMED, TaskLog, TaskTally, _Adder
 from cfetch.plugins.spark.job import name_executor
 from tests.plugins.spark.frames.test_download import bring, work_of
 from tests.plugins.spark.serving import serving
@@ -35,11 +35,11 @@ def test_the_driver_logs_totals(caplog, monkeypatch):
     """At the end of an evaluation, as a warning if files failed; before that now and then."""
     caplog.set_level("INFO", "cfetch.spark")
     adder = _Adder(2)
-    total = adder.zero(Tally())
+    total = adder.zero(TaskTally())
     for _ in range(2):
-        adder.addInPlace(total, Tally(files=2, failed=1, size_bytes=2048, mitigations=3, hosts={"h"}))
+        adder.addInPlace(total, TaskTally(files=2, failed=1, size_bytes=2048, mitigations=3, hosts={"h"}))
         monkeypatch.setattr(task_log, "EVERY_S", 0.0)
-        adder.addInPlace(total, Tally(tasks=1))
+        adder.addInPlace(total, TaskTally(tasks=1))
     both = [(record.levelno, record.getMessage()) for record in caplog.records]
     assert both[-1] == (
         logging.WARNING,
@@ -47,4 +47,4 @@ def test_the_driver_logs_totals(caplog, monkeypatch):
     )
     assert [level for level, _ in both[:-1]] == [logging.INFO]
     assert (total.tasks, total.files) == (2, 4)
-    assert TaskLog().sum_up() == Tally()
+    assert TaskLog().sum_up() == TaskTally()

@@ -29,7 +29,7 @@ from cfetch.plugins.spark.prepare.prepared import PreparedPlan, load_prepared
 from cfetch.show.live.preview import preview_lines
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares import cut
-from cfetch.tasks.shares.cut import Pace
+from cfetch.tasks.shares.cut import ExpectedPace
 from tests.engine.drive import tree
 from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
@@ -320,7 +320,7 @@ def test_what_the_driver_holds_does_not_grow_with_the_entries(tmp_path):
         assert isinstance(plan, PreparedPlan)
         assert (len(plan), len(plan.cost_s)) == (3000, 2)
         assert len(msgspec.json.encode(plan)) < 1000 + len(plan.directory)
-        found = find_open_shares(plan, Account(), tmp_path, pace=Pace(), slots=2, per_host=None)
+        found = find_open_shares(plan, Account(), tmp_path, pace=ExpectedPace(), slots=2, per_host=None)
         assert len(pickle.dumps(found)) < 1000 + len(plan.directory)
     for count in (0, 1, 100, 10_000, 1_000_000):
         assert COARSEST <= count_pieces_per_share(count) <= EVENEST

@@ -16,7 +16,7 @@ import pytest
 
 from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest.folding import MAY_FOLD
-from cfetch.plugins.spark.prepare.cut import GIANT, QUEUE, SMALL, Piece, deal_pieces
+from cfetch.plugins.spark.prepare.cut import GIANT, QUEUE, SMALL, SharePiece, deal_pieces
 from cfetch.plugins.spark.prepare.manifests import find_manifests, prepare
 from cfetch.plugins.spark.prepare.prepared import load_prepared
 from cfetch.plugins.spark.prepare.rows import cut_units, drop_rows, read_unit
@@ -315,9 +315,9 @@ def test_units_are_whole_lines_and_leave_none_out(tmp_path, unit_bytes):
 def test_lanes_are_even_and_giants_alone():
     aim = 60 * MICRO
     queues = 64 * count_shares(10 * aim, 1000, aim)
-    pieces = [Piece(QUEUE, "big", at, 10 * aim // queues, 1, 1) for at in range(queues)]
-    pieces += [Piece(SMALL, "", at, aim // 3, 5, 1 + (at == 0)) for at in range(9)]
-    pieces += [Piece(GIANT, "big", 5, 5 * aim, 1, 1)]
+    pieces = [SharePiece(QUEUE, "big", at, 10 * aim // queues, 1, 1) for at in range(queues)]
+    pieces += [SharePiece(SMALL, "", at, aim // 3, 5, 1 + (at == 0)) for at in range(9)]
+    pieces += [SharePiece(GIANT, "big", 5, 5 * aim, 1, 1)]
     found = deal_pieces(pieces, aim)
     assert found.cost_s[0] == 300
     assert sorted(found.cost_s[1:]) == pytest.approx([60] * 13)
@@ -333,7 +333,7 @@ def test_lanes_are_even_and_giants_alone():
 def test_large_hosts_take_turns():
     """As in the cut of files: a host that throttles holds its part of the slots at any time."""
     aim = 60 * MICRO
-    pieces = [Piece(QUEUE, host, bucket, aim // 4, 9, 0) for host in "abcd" for bucket in range(40)]
+    pieces = [SharePiece(QUEUE, host, bucket, aim // 4, 9, 0) for host in "abcd" for bucket in range(40)]
     hosts = deal_pieces(pieces, aim).host
     assert len(hosts) == 40
     assert all(set(hosts[first : first + 4]) == set("abcd") for first in range(0, 40, 4))

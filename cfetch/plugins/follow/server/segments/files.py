@@ -16,7 +16,7 @@ from cfetch.plugins.follow.server.segments.index import MAX_SEGMENT_BYTES
 from cfetch.storage.files import local_fault
 from cfetch.wire.document import Answer
 from cfetch.wire.judge import judge
-from cfetch.wire.verdict import Action, Asked, Verdict
+from cfetch.wire.verdict import Asked, ReplyAction, Verdict
 
 _MISSING = frozenset({404, 410})
 _JUDGED = frozenset({206, 304, 416})  # judged here, as the code that sends the request knows no ranges
@@ -141,6 +141,6 @@ class UrlFiles:
 def _accept(answer: Answer, asked: Asked) -> Verdict:
     """Judge an answer with a body. Raises Refused."""
     verdict = judge(answer.status, answer.headers, asked)
-    if verdict.action is not Action.ACCEPT:
+    if verdict.action is not ReplyAction.ACCEPT:
         raise Refused(verdict.reason, http_status=answer.status)
     return verdict

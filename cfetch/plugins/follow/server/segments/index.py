@@ -37,7 +37,7 @@ _RANGE_KEYS = ("id", "keys", "ancestors", "first", "kept_from", "segments")
 T = TypeVar("T")
 
 
-class Segment(NamedTuple):
+class SegmentFile(NamedTuple):
     """A file of change rows with rising LSNs from ``first`` on.
 
     ``last`` and ``sha256`` are None while it is open. ``size_bytes`` of an open segment: its length when its
@@ -60,7 +60,7 @@ class IndexedRange(NamedTuple):
     first: int
     last: int | None
     kept_from: int
-    segments: tuple[Segment, ...]
+    segments: tuple[SegmentFile, ...]
 
 
 class SegmentIndex(NamedTuple):
@@ -97,7 +97,7 @@ def _encode_range(indexed: IndexedRange) -> dict[str, object]:
     return fields if indexed.last is None else {**fields, "last": indexed.last}
 
 
-def _encode_segment(segment: Segment) -> dict[str, object]:
+def _encode_segment(segment: SegmentFile) -> dict[str, object]:
     fields = {
         "path": segment.path,
         "first": segment.first,
@@ -168,7 +168,7 @@ def _parse_end(value: object) -> int:
     return -1 if type(value) is int and value == -1 else parse_lsn(value)
 
 
-def _parse_segment(row: object, what: str) -> Segment:
+def _parse_segment(row: object, what: str) -> SegmentFile:
     fields = check_members(row, f"{what}: a segment", ("path", "first"), ("last", "bytes", "sha256"))
     path = check_path(fields["path"])
     if not path.startswith(SEGMENTS):
@@ -182,7 +182,7 @@ def _parse_segment(row: object, what: str) -> Segment:
             raise FieldError("a closed segment has no bytes")
     if size_bytes is not None and parse_lsn(size_bytes) > MAX_SEGMENT_BYTES:
         raise FieldError(f"a segment has more than {MAX_SEGMENT_BYTES} bytes")
-    return Segment(path, parse_lsn(fields["first"]), last, size_bytes, sha256)
+    return SegmentFile(path, parse_lsn(fields["first"]), last, size_bytes, sha256)
 
 
 def _check_order(indexed: IndexedRange) -> None:

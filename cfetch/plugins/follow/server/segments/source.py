@@ -24,7 +24,7 @@ from cfetch.plugins.follow.server.segments.index import (
     INDEX_NAME,
     MAX_SEGMENT_BYTES,
     IndexedRange,
-    Segment,
+    SegmentFile,
     SegmentIndex,
     parse_index,
     read_lsn,
@@ -125,7 +125,7 @@ class SegmentSource:
             self._etag = hashlib.sha256(data).hexdigest()
         return self._index
 
-    async def _read_lines(self, segment: Segment, next_lsn: int) -> _Lines | None:
+    async def _read_lines(self, segment: SegmentFile, next_lsn: int) -> _Lines | None:
         """Read the segment's lines from ``next_lsn`` on, maybe earlier ones too; None: there is no file."""
         kept = self._kept.pop(segment.path, None)
         if segment.last is not None:
@@ -147,7 +147,7 @@ class SegmentSource:
         self._keep(segment.path, kept)
         return kept
 
-    async def _read_closed(self, segment: Segment) -> bytes | None:
+    async def _read_closed(self, segment: SegmentFile) -> bytes | None:
         assert segment.size_bytes is not None
         data = await self._files.tail(segment.path, 0, segment.size_bytes)
         if data is None:
@@ -180,7 +180,7 @@ def _find_range(index: SegmentIndex, of: str) -> IndexedRange:
     return indexed
 
 
-def _find_segment(owned: IndexedRange, next_lsn: int) -> Segment | None:
+def _find_segment(owned: IndexedRange, next_lsn: int) -> SegmentFile | None:
     """The segment that has the LSN, or the next one above it."""
     place = bisect_left(
         owned.segments, next_lsn, key=lambda segment: sys.maxsize if segment.last is None else segment.last
@@ -208,7 +208,7 @@ def _find_line(data: bytes, next_lsn: int, path: str) -> int:
 
 
 def _make_page(
-    lines: _Lines, segment: Segment, next_lsn: int, keys: KeyRange, limit: int, base_url: str | None
+    lines: _Lines, segment: SegmentFile, next_lsn: int, keys: KeyRange, limit: int, base_url: str | None
 ) -> Page | NotModified:
     """Make a page of the segment's changes from ``next_lsn`` on, at most ``limit``."""
     begin = _find_line(lines.data, next_lsn, segment.path)
@@ -229,7 +229,7 @@ def _make_page(
     return Page(tuple(changes), next_lsn)
 
 
-def _parse_change(line: bytes, segment: Segment, least: int, document: Document) -> Change:
+def _parse_change(line: bytes, segment: SegmentFile, least: int, document: Document) -> Change:
     change = parse_change(
         decode_document(line, f"a line of {segment.path}"), document, f"a change in {segment.path}"
     )

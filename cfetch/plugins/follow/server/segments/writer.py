@@ -29,7 +29,7 @@ from cfetch.plugins.follow.server.segments.index import (
     INDEX_NAME,
     SEGMENTS,
     IndexedRange,
-    Segment,
+    SegmentFile,
     SegmentIndex,
     parse_index,
     read_lsn,
@@ -153,7 +153,7 @@ class SegmentWriter:
         all segments of its ancestors.
         """
         kept: dict[str, IndexedRange] = {}
-        dropped: list[Segment] = []
+        dropped: list[SegmentFile] = []
         for indexed in sorted(self._index.ranges.values(), key=lambda indexed: len(indexed.ancestors)):
             if any(kept[name].segments for name in indexed.ancestors):
                 kept[indexed.id] = indexed
@@ -166,7 +166,7 @@ class SegmentWriter:
             for segment in dropped:
                 self._disk.remove(self._root / segment.path)
 
-    def _find_old_segments(self, indexed: IndexedRange, before_s: float) -> list[Segment]:
+    def _find_old_segments(self, indexed: IndexedRange, before_s: float) -> list[SegmentFile]:
         old = []
         for segment in indexed.segments:
             if segment.last is None or self._disk.age(self._root / segment.path) >= before_s:
@@ -300,7 +300,7 @@ class SegmentWriter:
                 self._disk.remove(path)
 
 
-def _find_open_segment(indexed: IndexedRange) -> Segment | None:
+def _find_open_segment(indexed: IndexedRange) -> SegmentFile | None:
     return indexed.segments[-1] if indexed.segments and indexed.segments[-1].last is None else None
 
 
@@ -313,22 +313,22 @@ def _find_next_lsn(indexed: IndexedRange) -> int:
 def _add_segment(indexed: IndexedRange, first: int) -> IndexedRange:
     """The range with a new segment."""
     path = safe_path(f"{SEGMENTS}{indexed.id}/{first}.jsonl")
-    return indexed._replace(segments=(*indexed.segments, Segment(path, first)))
+    return indexed._replace(segments=(*indexed.segments, SegmentFile(path, first)))
 
 
-def _replace_last(indexed: IndexedRange, last: Segment | None) -> IndexedRange:
+def _replace_last(indexed: IndexedRange, last: SegmentFile | None) -> IndexedRange:
     """The range with another last segment, or with one segment less."""
     rest = indexed.segments[:-1]
     return indexed._replace(segments=rest if last is None else (*rest, last))
 
 
-def _drop_segments(indexed: IndexedRange, dropped: list[Segment]) -> IndexedRange:
+def _drop_segments(indexed: IndexedRange, dropped: list[SegmentFile]) -> IndexedRange:
     if not dropped or dropped[-1].last is None:
         return indexed
     return indexed._replace(kept_from=dropped[-1].last + 1, segments=indexed.segments[len(dropped) :])
 
 
-def _close_segment(segment: Segment, data: bytes) -> Segment | None:
+def _close_segment(segment: SegmentFile, data: bytes) -> SegmentFile | None:
     """Close a segment, without a last line that is not whole; None if it has no whole line."""
     whole = data[: data.rfind(b"\n") + 1]
     if not whole:

@@ -6,7 +6,7 @@ from typing import Any
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from cfetch.straggler.check import Check
 from cfetch.straggler.policy import Live, Policy
-from cfetch.straggler.ways_to_ask import Cure
+from cfetch.straggler.ways_to_ask import WayToAsk
 
 
 class PolicyWatch:
@@ -21,7 +21,7 @@ class PolicyWatch:
         self.mitigations = 0
         self.false_alarms = 0
 
-    def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> Cure:  # noqa: ANN401
+    def note_start(self, key: int, size_bytes: int | None, now_s: float, **how: Any) -> WayToAsk:  # noqa: ANN401
         """Implements ``Policy.note_start``; called by the task that is about to send the request."""
         self._transport.begins(key)
         return self._policy.note_start(key, size_bytes, now_s, **how)

@@ -16,7 +16,13 @@ from cfetch.base.version import __version__
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.scenario_file import find_scenario, simulated_names
 from cfetch.plugins.lab.bench.simulation.play import IDEAL, check_policy, simulate
-from cfetch.plugins.lab.views.simulation_document import Comparison, Played, Row, Simulation, verdict
+from cfetch.plugins.lab.views.simulation_document import (
+    Played,
+    PolicyRow,
+    ScenarioComparison,
+    Simulation,
+    verdict,
+)
 
 POLICIES = ("none", "cloudfetch", "adaptive")
 SEEDS = 5  # median and worst of fewer show little; all scenarios then take two minutes on two processors
@@ -95,12 +101,12 @@ def _play_all(jobs: Sequence[_Job]) -> Iterator[Played]:
             raise
 
 
-def compare(scenario: Scenario, played: Sequence[Played]) -> Comparison:
+def compare(scenario: Scenario, played: Sequence[Played]) -> ScenarioComparison:
     """The runs of one scenario under all policies and the ideal one, which has to be among them."""
     ideal_s = {run.seed: run.makespan_s for run in played if run.policy == IDEAL}
     policies = dict.fromkeys(run.policy for run in played if run.policy != IDEAL)
     rows = [_make_row(name, [run for run in played if run.policy == name], ideal_s) for name in policies]
-    return Comparison(
+    return ScenarioComparison(
         scenario=scenario.name,
         description=scenario.description,
         files=len(scenario.files),
@@ -111,9 +117,9 @@ def compare(scenario: Scenario, played: Sequence[Played]) -> Comparison:
     )
 
 
-def _make_row(policy: str, runs: Sequence[Played], ideal_s: dict[int, float]) -> Row:
+def _make_row(policy: str, runs: Sequence[Played], ideal_s: dict[int, float]) -> PolicyRow:
     ratios = [played.makespan_s / max(ideal_s[played.seed], 1e-6) for played in runs]
-    return Row(
+    return PolicyRow(
         policy=policy,
         makespan_s=median(played.makespan_s for played in runs),
         ratio_p50=round(median(ratios), 4),

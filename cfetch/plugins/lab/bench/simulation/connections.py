@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from cfetch.plugins.lab.bench.network import ConnectionTraits, Network
+from cfetch.plugins.lab.bench.network import ConnectionTraits, NetworkModel
 from cfetch.plugins.lab.bench.simulation.link import FASTEST_BPS
 
 GOOD = 0.5  # a connection with a smaller share of its host's usual rate is slow by nature
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class SimConnection:
     """``sent`` bytes of body in all, ``served`` requests. ``has_seat``: its host serves it.
 
     ``is_pooled``: once a reply is over, other requests may use it; ``is_retired``: no request may.
@@ -25,7 +25,7 @@ class Connection:
     is_retired: bool = False
 
 
-def usual_bps(network: Network, host: int) -> float:
+def usual_bps(network: NetworkModel, host: int) -> float:
     """The median rate of a host's connections."""
     if network.rates_bps:
         rate_bps = sorted(network.rates_bps)[len(network.rates_bps) // 2]

@@ -11,9 +11,9 @@ from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.http_messages import choose_slice
-from cfetch.plugins.lab.bench.network import Network, lasting_pace, pace_now
-from cfetch.plugins.lab.bench.simulation.connections import GOOD, Connection, usual_bps
-from cfetch.plugins.lab.bench.simulation.link import FASTEST_BPS, Flow, Link
+from cfetch.plugins.lab.bench.network import NetworkModel, lasting_pace, pace_now
+from cfetch.plugins.lab.bench.simulation.connections import GOOD, SimConnection, usual_bps
+from cfetch.plugins.lab.bench.simulation.link import FASTEST_BPS, Flow, SimLink
 from cfetch.wire.headers import Headers
 
 QUANTUM_S = 0.05  # between the pieces that a reader gets: a busy reader of a real socket gets no finer ones
@@ -54,18 +54,18 @@ class _Body:
 class Simulated(Protocol):
     """The transport, as an exchange sees it (``transport.py``)."""
 
-    network: Network
-    link: Link
+    network: NetworkModel
+    link: SimLink
     sent_bytes: int
 
-    def over(self, connection: Connection) -> None:
+    def over(self, connection: SimConnection) -> None:
         """Note that a reply is over, and its connection free."""
 
-    def close_connection(self, connection: Connection) -> None:
+    def close_connection(self, connection: SimConnection) -> None:
         """Close a connection."""
 
 
-class Exchange:
+class SimExchange:
     """One request and its reply. Implements ``cfetch.wire.http.Response``."""
 
     place: SecretUrl  # set by the transport
@@ -74,7 +74,7 @@ class Exchange:
     hidden: Sequence[str] = ()
     tls_end: bool | None = None
 
-    def __init__(self, transport: Simulated, connection: Connection, meets: Meets) -> None:
+    def __init__(self, transport: Simulated, connection: SimConnection, meets: Meets) -> None:
         self._transport = transport
         self._link = transport.link
         self._meets = meets

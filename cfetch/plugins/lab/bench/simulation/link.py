@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from cfetch.base.clock import RunClock
-from cfetch.plugins.lab.bench.network import Network, drown_factor, factor_at
+from cfetch.plugins.lab.bench.network import NetworkModel, drown_factor, factor_at
 from cfetch.plugins.lab.bench.pacing import max_min
 
 FASTEST_BPS = 1e15  # the rate of a connection without limits
@@ -42,10 +42,10 @@ class Flow:
     timer_s: float = math.inf
 
 
-class Link:
+class SimLink:
     """The link that all flows share. Make it inside the virtual loop, at the run's start."""
 
-    def __init__(self, network: Network, clock: RunClock) -> None:
+    def __init__(self, network: NetworkModel, clock: RunClock) -> None:
         self._network = network
         self._loop = asyncio.get_running_loop()
         self._clock = clock
@@ -74,7 +74,7 @@ class Link:
         self._flows[flow] = None
         self._crowd(flow.host, 1)
         flow.cap_bps = self._cap(flow)
-        self._share(flow)
+        self._divide_rate(flow)
 
     def stop(self, flow: Flow) -> None:
         """Stop ``flow``; harmless when it has stopped already."""
@@ -86,14 +86,14 @@ class Link:
                 flow.timer.cancel()
                 flow.timer = None
             self._crowd(flow.host, -1)
-            self._share(None)
+            self._divide_rate(None)
 
     def limit(self, flow: Flow, limit_bps: float) -> None:
         """Change the rate that the connection of ``flow`` can carry."""
         flow.limit_bps = limit_bps
         if flow in self._flows:
             flow.cap_bps = self._cap(flow)
-            self._share(flow)
+            self._divide_rate(flow)
 
     def settle(self, flow: Flow) -> None:
         """Bring ``got`` up to now."""
@@ -136,7 +136,7 @@ class Link:
             for flow in self._flows:
                 if flow.host == host:
                     flow.cap_bps = self._cap(flow)
-            self._share_all()
+            self._divide_all()
 
     def _read_factors(self) -> None:
         now_s = self.now() + GRAIN_S
@@ -150,9 +150,9 @@ class Link:
         for flow in self._flows:
             self.settle(flow)
             flow.cap_bps = self._cap(flow)
-        self._share_all()
+        self._divide_all()
 
-    def _share(self, changed: Flow | None) -> None:
+    def _divide_rate(self, changed: Flow | None) -> None:
         """Give every flow its rate; only the limit of ``changed`` is new."""
         if self._link_bps is None:
             if changed is not None:
@@ -161,11 +161,11 @@ class Link:
         was_full = self._is_full
         self._is_full = sum([flow.cap_bps for flow in self._flows]) > self._link_bps
         if was_full or self._is_full:
-            self._share_all()
+            self._divide_all()
         elif changed is not None:
             self._run(changed, changed.cap_bps)
 
-    def _share_all(self) -> None:
+    def _divide_all(self) -> None:
         link_bps = math.inf if self._link_bps is None else self._link_bps
         self._is_full = sum([flow.cap_bps for flow in self._flows]) > link_bps
         if not self._is_full:

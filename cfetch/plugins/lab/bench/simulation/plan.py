@@ -11,7 +11,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.fields import Headers
 from cfetch.plugins.lab.bench.faults import Script
-from cfetch.plugins.lab.bench.network import Network, host_of
+from cfetch.plugins.lab.bench.network import NetworkModel, host_of
 from cfetch.plugins.lab.bench.scenario import Scenario
 
 
@@ -27,7 +27,7 @@ class SimPlan:
     names_mirrors = False
 
     def __init__(self, scenario: Scenario) -> None:
-        network = scenario.network or Network()
+        network = scenario.network or NetworkModel()
         self._groups = scenario.groups
         self._starts = [0, *accumulate(group.count for group in scenario.groups)]
         count = self._starts[-1]

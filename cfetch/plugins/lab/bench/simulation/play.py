@@ -17,8 +17,8 @@ from cfetch.base.events import EntryFinished, Event, Listener
 from cfetch.base.registry import find, list_names
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
-from cfetch.engine.pool_inputs import Surroundings
-from cfetch.plugins.lab.bench.network import Network
+from cfetch.engine.pool_inputs import PoolInputs
+from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.simulation.alarms import PolicyWatch
 from cfetch.plugins.lab.bench.simulation.plan import SimPlan
@@ -97,7 +97,11 @@ class _Events:
 
 
 async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
-    network, settings, plan = scenario.network or Network(), settings_of(scenario, policy), SimPlan(scenario)
+    network, settings, plan = (
+        scenario.network or NetworkModel(),
+        settings_of(scenario, policy),
+        SimPlan(scenario),
+    )
     clock, events = RunClock(VirtualClock()), _Events(listen)
     transport = SimTransport(network, scenario.seed, plan.true_sizes, plan.faults, clock=clock)
     volumes = [SimVolume(f"volume {n}", rate) for n, rate in enumerate(scenario.volumes_bps or (inf,))]
@@ -108,7 +112,7 @@ async def _play(scenario: Scenario, policy: str, listen: Listener) -> Played:
         settings,
         as_ports,
         transport,
-        Surroundings(
+        PoolInputs(
             instant="simulated",
             clock=clock,
             jitter=random.Random(scenario.seed).random,  # noqa: S311 - reproducible, not secret

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from cfetch.base.clock import RunClock
 from cfetch.base.secret import SecretUrl
 from cfetch.plugins.lab.bench.faults import Fault, Script, fault_for
-from cfetch.plugins.lab.bench.network import ConnectionTraits, Network, connection_of
-from cfetch.plugins.lab.bench.simulation.connections import Connection
-from cfetch.plugins.lab.bench.simulation.exchange import Exchange, Meets
-from cfetch.plugins.lab.bench.simulation.link import GRAIN_S, Link
+from cfetch.plugins.lab.bench.network import ConnectionTraits, NetworkModel, connection_of
+from cfetch.plugins.lab.bench.simulation.connections import SimConnection
+from cfetch.plugins.lab.bench.simulation.exchange import Meets, SimExchange
+from cfetch.plugins.lab.bench.simulation.link import GRAIN_S, SimLink
 from cfetch.wire.transport import Connecting, Response
 
 KEEP_ALIVE_S = 15.0  # the same as HttpTransport's
@@ -26,7 +26,7 @@ class SimTransport:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkModel,
         seed: int,
         sizes: Sequence[int],
         faults: Mapping[int, Script] | None = None,
@@ -34,17 +34,17 @@ class SimTransport:
         clock: RunClock,
     ) -> None:
         self.network = network
-        self.link = Link(network, clock)
+        self.link = SimLink(network, clock)
         self._seed = seed
         self._sizes = sizes
         self._faults = faults or {}
         self._asked: dict[int, int] = {}
-        self._idle: list[deque[Connection]] = [deque() for _ in network.hosts]
+        self._idle: list[deque[SimConnection]] = [deque() for _ in network.hosts]
         self._made = [0 for _ in network.hosts]
         self._is_sweeping = False
         # the connections that each host serves at a time; further ones wait for one of them to close
         self._seats = [asyncio.Semaphore(network.connections) for _ in network.hosts]
-        self._exchanges: dict[object, Exchange] = {}  # by the task that made the request
+        self._exchanges: dict[object, SimExchange] = {}  # by the task that made the request
         self._tasks: dict[int, asyncio.Task[object] | None] = {}
         self.requests = 0
         self.sent_bytes = 0
@@ -73,9 +73,9 @@ class SimTransport:
         exchange.place = exchange.source = url  # nothing is redirected here
         return exchange
 
-    async def ask(self, connection: Connection, index: int, headers: Mapping[str, str]) -> Exchange:
+    async def ask(self, connection: SimConnection, index: int, headers: Mapping[str, str]) -> SimExchange:
         """Ask for a file over a connection that no other request uses; wait for the head."""
-        exchange = Exchange(self, connection, self._meets(index))
+        exchange = SimExchange(self, connection, self._meets(index))
         self._exchanges[asyncio.current_task()] = exchange
         self.requests += 1
         try:
@@ -103,12 +103,12 @@ class SimTransport:
         """Note that the attempt ``key`` is over."""
         self._tasks.pop(key, None)
 
-    def exchange(self, key: int) -> Exchange | None:
+    def exchange(self, key: int) -> SimExchange | None:
         """The latest request of an attempt under way."""
         task = self._tasks.get(key)
         return None if task is None else self._exchanges.get(task)
 
-    def exchange_of(self, asking: object) -> Exchange | None:
+    def exchange_of(self, asking: object) -> SimExchange | None:
         """The latest request that the task ``asking`` has made."""
         return self._exchanges.get(asking)
 
@@ -116,7 +116,7 @@ class SimTransport:
         """Forget a task that is over."""
         self._exchanges.pop(asking, None)
 
-    def over(self, connection: Connection) -> None:
+    def over(self, connection: SimConnection) -> None:
         """Note that the last byte of a reply has come: the next request may use the connection."""
         if connection.served == self.network.requests or connection.is_retired:
             self.close_connection(connection)
@@ -129,7 +129,7 @@ class SimTransport:
             self._is_sweeping = True
             asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle)
 
-    def close_connection(self, connection: Connection) -> None:
+    def close_connection(self, connection: SimConnection) -> None:
         """Give its seat to the next; harmless when it is closed already."""
         if connection.has_seat:
             connection.has_seat = False
@@ -144,7 +144,7 @@ class SimTransport:
         if self._is_sweeping:
             asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._close_idle)
 
-    def connection(self, host: int, *, fresh: bool) -> Connection:
+    def connection(self, host: int, *, fresh: bool) -> SimConnection:
         """An idle connection to ``host``, else a new one."""
         idle = self._idle[host]
         while idle and not fresh:
@@ -153,9 +153,9 @@ class SimTransport:
                 return connection
             self.close_connection(connection)
         self._made[host] += 1
-        return Connection(host, connection_of(self.network, self._seed, host, self._made[host]))
+        return SimConnection(host, connection_of(self.network, self._seed, host, self._made[host]))
 
-    def connect_well(self, host: int, suits: Callable[[ConnectionTraits], bool]) -> Connection:
+    def connect_well(self, host: int, suits: Callable[[ConnectionTraits], bool]) -> SimConnection:
         """Make the next connection to ``host`` that ``suits``, and keep it out of the pool.
 
         The connections before it cost nothing. If none of the next ``MOST_SKIPPED`` suits, it is the next.
@@ -165,9 +165,9 @@ class SimTransport:
             line = connection_of(self.network, self._seed, host, number)
             if suits(line):
                 self._made[host] = number
-                return Connection(host, line, is_pooled=False)
+                return SimConnection(host, line, is_pooled=False)
         self._made[host] = first
-        return Connection(host, connection_of(self.network, self._seed, host, first), is_pooled=False)
+        return SimConnection(host, connection_of(self.network, self._seed, host, first), is_pooled=False)
 
     def next_fault(self, index: int) -> Fault | None:
         """The fault that the file's next request will meet, if a later request will not."""

@@ -17,7 +17,7 @@ from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing
 
 
 class SimPart:
-    """Implements ``volume.Part``."""
+    """Implements ``volume.PartPort``."""
 
     has_rest = False
 
@@ -171,14 +171,14 @@ class SimVolume:
         self.is_stuck = False
         self._loop = asyncio.get_running_loop()
         self._disk = SimDisk(rate_bps)
-        self._pending: deque[tuple[float, Sequence[volume.Part], Ended]] = deque()
+        self._pending: deque[tuple[float, Sequence[volume.PartPort], Ended]] = deque()
         self._work = asyncio.Event()
         self._draining = False
 
     async def open(self) -> None:
         """Do nothing: no earlier run has left anything."""
 
-    def new_part(self, entry: Entry) -> volume.Part:  # noqa: ARG002
+    def new_part(self, entry: Entry) -> volume.PartPort:  # noqa: ARG002
         """Make a new, empty part."""
         return SimPart(self._disk)
 
@@ -190,7 +190,7 @@ class SimVolume:
         """None: no file is there."""
         return None
 
-    async def adopt_leftover(self, entry: Entry, part: volume.Part) -> None:
+    async def adopt_leftover(self, entry: Entry, part: volume.PartPort) -> None:
         """Do nothing: no earlier run has left anything."""
 
     def remove_leftovers(self, entries: Sequence[Entry]) -> None:
@@ -206,7 +206,9 @@ class SimVolume:
     def unmark_batch(self, batch: str) -> None:
         """Do nothing: no later run comes."""
 
-    def publish(self, parts: Sequence[volume.Part], ended: Ended, record: BatchRecord | None = None) -> None:  # noqa: ARG002
+    def publish(
+        self, parts: Sequence[volume.PartPort], ended: Ended, record: BatchRecord | None = None
+    ) -> None:  # noqa: ARG002
         """Publish the parts as soon as everything is written that was taken before."""
         report = partial(self._note_published, parts, ended)
         if self._disk.rate_bps == math.inf:
@@ -215,7 +217,7 @@ class SimVolume:
         self._pending.append((self._disk.written_s, parts, ended))
         self._work.set()
 
-    def _note_published(self, parts: Sequence[volume.Part], ended: Ended) -> None:
+    def _note_published(self, parts: Sequence[volume.PartPort], ended: Ended) -> None:
         self.done_files += len(parts)
         self.done_bytes += sum(part.position for part in parts)
         ended(None)
@@ -223,7 +225,7 @@ class SimVolume:
     def remove_older(self, entry: Entry) -> None:
         """Do nothing: there is no older file."""
 
-    def withdraw_batch(self, batch: str, parts: Sequence[volume.Part]) -> None:  # noqa: ARG002
+    def withdraw_batch(self, batch: str, parts: Sequence[volume.PartPort]) -> None:  # noqa: ARG002
         """Take back a batch that goes to another volume."""
         self.done_files -= len(parts)
         self.done_bytes -= sum(part.position for part in parts)

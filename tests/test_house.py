@@ -98,7 +98,7 @@ TWO_OF_A_NAME = {"Digest", "Entry"}
 
 
 def test_a_class_name_has_one_meaning():
-    """Whoever reads a name in an import, or searches for it, meets one class; private ones stay in their module."""
+    """Whoever reads a name in an import, or searches for it, meets one class; private ones do not count."""
     counts = Counter(
         node.name
         for path in MODULES

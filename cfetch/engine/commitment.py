@@ -71,7 +71,7 @@ class Commitment(Protocol):
         """Note that the worker has let go of the entry: others may start."""
 
     def has_nothing_of(self, transfer: Transfer) -> bool:
-        """Whether nothing of the entry was there before this run; does not wait. False: ask ``find_standing``."""
+        """Whether nothing of the entry was there before this run; does not wait; else ``find_standing``."""
 
     async def find_standing(self, transfer: Transfer) -> Standing | None:
         """The file under the entry's name, if a record or a check vouches for it.

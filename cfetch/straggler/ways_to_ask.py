@@ -70,7 +70,7 @@ class FlowingAttempt(NamedTuple):
 
 
 class EndedReply(NamedTuple):
-    """A reply that came to its end. ``asks`` and ``carried_bytes`` mean the same as in a ``FlowingAttempt``."""
+    """A reply that came to its end. ``asks`` and ``carried_bytes`` are as in a ``FlowingAttempt``."""
 
     asks: int
     carried_bytes: int

@@ -195,7 +195,7 @@ def test_one_look_answers_all_reads_until_this_process_writes(files, bucket):
     other = BucketFiles(bucket.url)
     files.create("f", b"1")
     bucket.server.take_asked()
-    with files.index.look_once():
+    with files.index.read_once():
         assert (files.names("."), files.read("f"), files.modified_s("f") > 0) == (["f"], b"1", True)
         assert bucket.server.take_asked() == {"GET": 1}
         other.create("g", b"2")

@@ -7,7 +7,8 @@ from multidict import CIMultiDict
 
 from cfetch.wire.judge import judge
 from cfetch.wire.pauses import find_pause_s, find_used_up_s
-from cfetch.wire.verdict import Asked, ReplyAction
+from cfetch.wire.verdict import Asked
+from cfetch.wire.verdict import ReplyAction as Action
 
 NOW = 1_784_000_000.0  # 2026-07-14T03:33:20Z
 RETRY = "Retry-After"
@@ -82,11 +83,11 @@ USED_UP = {"X-RateLimit-Remaining": "0"}
 
 
 @pytest.mark.parametrize(("status", "fields", "action"), [
-    (202, {RETRY: "1"}, ReplyAction.WAIT), (202, {}, ReplyAction.REFUSE), (423, {RETRY: "1"}, ReplyAction.WAIT),
-    (409, {RETRY: "1"}, ReplyAction.WAIT), (409, {}, ReplyAction.REFUSE), (403, USED_UP, ReplyAction.THROTTLE),
-    (403, {"X-RateLimit-Remaining": "9"}, ReplyAction.REFRESH), (403, {RETRY: "60"}, ReplyAction.THROTTLE),
-    (413, {RETRY: "1"}, ReplyAction.THROTTLE), (413, {}, ReplyAction.REFUSE), (404, {RETRY: "1"}, ReplyAction.REFUSE),
-    (529, {}, ReplyAction.THROTTLE), (420, {}, ReplyAction.THROTTLE),
+    (202, {RETRY: "1"}, Action.WAIT), (202, {}, Action.REFUSE), (423, {RETRY: "1"}, Action.WAIT),
+    (409, {RETRY: "1"}, Action.WAIT), (409, {}, Action.REFUSE), (403, USED_UP, Action.THROTTLE),
+    (403, {"X-RateLimit-Remaining": "9"}, Action.REFRESH), (403, {RETRY: "60"}, Action.THROTTLE),
+    (413, {RETRY: "1"}, Action.THROTTLE), (413, {}, Action.REFUSE), (404, {RETRY: "1"}, Action.REFUSE),
+    (529, {}, Action.THROTTLE), (420, {}, Action.THROTTLE),
 ])  # fmt: skip
 def test_codes_that_mean_later(status, fields, action):
     """By the headers of a pause or of a used-up limit; an empty 202 of a firewall stays a failure."""

@@ -11,7 +11,8 @@ from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.wire.judge import judge
 from cfetch.wire.reasons import MAX_BYTES, Reason, explain, find_reason
-from cfetch.wire.verdict import Asked, ReplyAction
+from cfetch.wire.verdict import Asked
+from cfetch.wire.verdict import ReplyAction as Action
 
 
 class Refusal:
@@ -43,15 +44,15 @@ def xml(code, message="Words of the store.", more=""):
 
 
 @pytest.mark.parametrize(("status", "code", "action", "words"), [
-    (403, "InvalidObjectState", ReplyAction.REFUSE, "archived"), (409, "BlobArchived", ReplyAction.REFUSE, "archived"),
-    (403, "RequestTimeTooSkewed", ReplyAction.REFUSE, "clock"), (400, "ExpiredToken", ReplyAction.REFRESH, "expired"),
-    (301, "PermanentRedirect", ReplyAction.REFUSE, "another region"),
-    (403, "AccessDenied", ReplyAction.REFRESH, "may not"),
-    (400, "AuthorizationHeaderMalformed", ReplyAction.REFUSE, "AWS_REGION"),
-    (400, "Throttling", ReplyAction.THROTTLE, ""),
-    (403, "InvalidAccessKeyId", ReplyAction.REFRESH, "access key"), (404, "NoSuchBucket", ReplyAction.REFUSE, "bucket"),
-    (400, "RequestTimeout", ReplyAction.RETRY, ""), (503, "SlowDown", ReplyAction.THROTTLE, ""),
-    (400, "UserProjectMissing", ReplyAction.REFUSE, "reader pays"), (418, "NobodyKnows", ReplyAction.REFUSE, ""),
+    (403, "InvalidObjectState", Action.REFUSE, "archived"), (409, "BlobArchived", Action.REFUSE, "archived"),
+    (403, "RequestTimeTooSkewed", Action.REFUSE, "clock"), (400, "ExpiredToken", Action.REFRESH, "expired"),
+    (301, "PermanentRedirect", Action.REFUSE, "another region"),
+    (403, "AccessDenied", Action.REFRESH, "may not"),
+    (400, "AuthorizationHeaderMalformed", Action.REFUSE, "AWS_REGION"),
+    (400, "Throttling", Action.THROTTLE, ""),
+    (403, "InvalidAccessKeyId", Action.REFRESH, "access key"), (404, "NoSuchBucket", Action.REFUSE, "bucket"),
+    (400, "RequestTimeout", Action.RETRY, ""), (503, "SlowDown", Action.THROTTLE, ""),
+    (400, "UserProjectMissing", Action.REFUSE, "reader pays"), (418, "NobodyKnows", Action.REFUSE, ""),
 ])  # fmt: skip
 def test_a_known_code_says_what_follows(status, code, action, words):
     """Whose fault it is and the next step, whatever its status; an unknown one is shown with its words."""

@@ -120,7 +120,7 @@ class ListedPages:
 
 
 def judge_listed(entry: Entry, listed: Listed, about: About | None) -> FoundObject | None:
-    """What ``ObjectStore.find_object`` would tell of a listed object, as far as it matters; None: ask the store.
+    """What ``ObjectStore.find_object`` would tell of a listed object, if it matters; None: ask the store.
 
     ``about`` is this machine's record of the object that had the same size and ETag. Another size needs no
     record. The ETag of an object that was put in one request is its MD5.

@@ -1,7 +1,7 @@
 """A loopback HTTP/1.1 origin for benches, demos and tests: cheap, deterministic, and able to misbehave.
 
-It enacts a ``NetworkModel`` too: the traits of connections, their link, and changes; each host of the network is a
-server of its own, on 127.0.0.1, 127.0.0.2 and so on.
+It enacts a ``NetworkModel`` too: the traits of connections, their link, and changes; each host of the network
+is a server of its own, on 127.0.0.1, 127.0.0.2 and so on.
 
 In a test::
 

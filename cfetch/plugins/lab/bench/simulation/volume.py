@@ -207,8 +207,11 @@ class SimVolume:
         """Do nothing: no later run comes."""
 
     def publish(
-        self, parts: Sequence[volume.PartPort], ended: Ended, record: BatchRecord | None = None
-    ) -> None:  # noqa: ARG002
+        self,
+        parts: Sequence[volume.PartPort],
+        ended: Ended,
+        record: BatchRecord | None = None,  # noqa: ARG002 - as the port
+    ) -> None:
         """Publish the parts as soon as everything is written that was taken before."""
         report = partial(self._note_published, parts, ended)
         if self._disk.rate_bps == math.inf:

@@ -54,4 +54,4 @@ def test_runs_are_shown_side_by_side(tmp_path):
     play(tmp_path / "2.jsonl", page.apply, record(0, 100, attempt()), torn=True)
     assert page.make_live().text.startswith("alone: 1 of 2 files in place, 100 B")
     assert page.make_live().left_s is None
-    assert [part.title for part in page.make_page().parts] == ["Overview", "Ideal", "Alone", "Settings"]
+    assert [part.title for part in page.make_page().parts] == ["Overview", "ideal", "alone", "Settings"]

@@ -225,7 +225,7 @@ def test_a_retry_after_beyond_the_budget_fails_early(tmp_path):
     ([206], 1, "done"), ([304], 1, "failed"), ([421, 200], 2, "done"), ([425, 200], 2, "done"),
 ])  # fmt: skip
 def test_p9_p20_how_many_requests_a_status_costs(tmp_path, script, requests, status):
-    """Transient ones are repeated up to the limit of tries, permanent ones never; a 206 may be of the whole."""
+    """Transient ones are repeated up to the limit of tries, permanent ones never; 206 may be the whole."""
     replies = [Reply(body=BODY, status=code) for code in script]
     outcome = one(tmp_path, replies, max_attempts=3)
     assert (len(outcome.transport.opens), outcome.statuses) == (requests, [status])

@@ -123,4 +123,5 @@ def test_a_row_that_names_the_columns_again_is_no_entry(frozen):
 
 def test_words_are_no_paths(error_of):
     """Whatever the ending of their file says, a base URL would make names of them."""
-    assert "it is text, not a list of links" in error_of("some words\nand more\n", "x.txt", base_url=H).problems[0].message
+    [problem] = error_of("some words\nand more\n", "x.txt", base_url=H).problems
+    assert "it is text, not a list of links" in problem.message

@@ -95,7 +95,7 @@ def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a 
         for command in verb.registered_commands:
             command.cls = Command
     else:
-        no_arguments_is_help = name != "bench"
+        no_arguments_is_help = name not in ("bench", "doctor")
         app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
 
 

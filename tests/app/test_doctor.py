@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import socket
+from pathlib import Path
 
 import jsonschema
 import msgspec
@@ -16,8 +17,8 @@ from cfetch.storage import file_system, lacking
 from cfetch.storage.file_system import find_kind, probe_file_system
 from tests.app.command import cfetch
 from tests.app.site import Site
-from tests.show.schema_files import make_schema
 
+SCHEMA = Path(__file__).parents[2] / "cfetch" / "schemas" / "doctor.json"
 SECRETS = ("CANARYQUERY", "CANARYUSER", "CANARYPROXY", "CANARYHEADER", "CANARYTOKEN")
 
 
@@ -62,7 +63,7 @@ def test_the_reasons_for_what_cannot_be_had(site, closed_port, tmp_path, monkeyp
     urls = (f"{site.url}gone", f"http://127.0.0.1:{closed_port}/a?sig=CANARYQUERY")
     done = cfetch("doctor", *urls, "--to", tmp_path / "file", "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, json.loads(make_schema("doctor")))
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
     assert done.returncode == 1
     assert [url["status"] for url in document["urls"]] == [404, None]
     place, gone, refused = document["problems"]

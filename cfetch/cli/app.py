@@ -215,5 +215,5 @@ def _print_places(bug: BaseException) -> None:
     if isinstance(bug, ModuleNotFoundError) and bug.name in _OF_UNIX:
         lines = [f"cfetch: this platform lacks Python's module {bug.name}; run it on Linux or macOS"]
     else:
-        lines = describe_bug(bug)
+        lines = [*describe_bug(bug), "cfetch: report these lines, with what `cfetch doctor` prints"]
     print("\n".join(lines), file=sys.stderr)

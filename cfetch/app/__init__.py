@@ -19,6 +19,7 @@
     volume_set.py        which files are on which volume; volume_moves.py: batches move between volumes
     volume_pauses.py  volume_counts.py    pauses of volumes; what stands there is counted again
     manifest_build.py    a manifest from a list of URLs or a directory
+    doctor.py  installed.py  machine_limits.py   what a bug report needs: versions, limits, what is reached
     manifest_check.py    what a manifest holds, or what is wrong with it; and conversion
 
 ::

@@ -47,6 +47,7 @@ SHIPPED: Mapping[str, Mapping[str, str]] = {
         "manifest": "cfetch.cli.manifest:app",
         "plan": "cfetch.cli.plan:app",
         "volume": "cfetch.cli.volume:app",
+        "doctor": "cfetch.cli.doctor:doctor",
         "feed": "cfetch.plugins.follow.verb_feed:app",
         "metrics": "cfetch.plugins.spark.verb_metrics:app",
         "spark": "cfetch.plugins.spark.verb_spark:app",

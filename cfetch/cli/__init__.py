@@ -11,7 +11,7 @@
     download.py  get.py  sync.py  plan.py    verbs that download
     to_stdout.py    files to standard output, for download
     manifest.py  verify.py  report.py        verbs that make and check lists, and explain past runs
-    volume.py                                volumes as a set
+    volume.py  doctor.py                     volumes as a set; what a bug report needs
 
 ::
 

@@ -95,7 +95,7 @@ def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a 
         for command in verb.registered_commands:
             command.cls = Command
     else:
-        no_arguments_is_help = name != "bench"
+        no_arguments_is_help = name not in ("bench", "doctor")
         app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
 
 
@@ -215,5 +215,5 @@ def _print_places(bug: BaseException) -> None:
     if isinstance(bug, ModuleNotFoundError) and bug.name in _OF_UNIX:
         lines = [f"cfetch: this platform lacks Python's module {bug.name}; run it on Linux or macOS"]
     else:
-        lines = describe_bug(bug)
+        lines = [*describe_bug(bug), "cfetch: report these lines, with what `cfetch doctor` prints"]
     print("\n".join(lines), file=sys.stderr)

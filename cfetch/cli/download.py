@@ -112,7 +112,7 @@ def run(
     settings = resolved.settings
     dashboard = open_dashboard(
         quiet=settings.quiet,
-        log_format=settings.log_format,
+        progress=settings.progress_shown,
         no_color=not settings.color,
         explain=settings.explain,
         verbose=settings.verbose,

@@ -20,6 +20,7 @@ _PARALLEL = "--concurrency (-j) says how many downloads run at a time"
 _BACKGROUND = "nohup cfetch ... & runs it in the background"
 _QUIET = "--quiet (-q) leaves only errors"
 _LOG = "cfetch writes its progress to stderr: 2> FILE keeps it"
+_SHOWN = "a terminal shows a bar, a pipe gets lines; --progress says which, and --quiet (-q) shows none"
 _TRIES = "--max-attempts says how many tries a file has"
 _AGENT = "--user-agent TEXT sets it"
 _RATE = "--limit-rate, or --limit-rate-per-host for each host"
@@ -60,7 +61,7 @@ FLAGS: Mapping[str, str] = {
     "-e": "for curl it is the referer: -H 'Referer: URL' sends it",
     "-E": "for curl it is the client's certificate: --client-cert FILE",
     "-R": "for wget it is a pattern of names to leave out: --exclude GLOB",
-    "-#": "a terminal shows a picture, a pipe gets lines; --quiet (-q) shows none",
+    "-#": _SHOWN,
     "--output-document": _OUTPUT,
     "--directory-prefix": "the directory is --to DIR",
     "--dir": "the directory is --to DIR",
@@ -172,8 +173,7 @@ FLAGS: Mapping[str, str] = {
     "--trace": "--verbose (-v) has a line for each file and each retry",
     "--continue-at": "cfetch continues files by itself: run the same command again",
     "--create-dirs": "cfetch makes directories by itself",
-    "--progress": "a terminal shows a picture, a pipe gets lines; --quiet (-q) shows none",
-    "--progress-bar": "a terminal shows a picture, a pipe gets lines; --quiet (-q) shows none",
+    "--progress-bar": _SHOWN,
     "--background": _BACKGROUND,
     "--daemon": _BACKGROUND,
 }

@@ -104,7 +104,7 @@ PANELS = {
     "Guard": ("heartbeat_interval", "heartbeat_misses", "wait"),
     "Fresh links": ("refresh_command", "statement_host"),
     "Standard output": ("ordered", "joined", "unpacked", "memory"),
-    "Output": ("dry_run", "verbose", "explain", "json", "quiet", "log_format", "color"),
+    "Output": ("dry_run", "verbose", "explain", "json", "quiet", "progress", "log_format", "color"),
     "Watching": ("listener", "serve", "serve_token_env", "metrics_textfile"),
 }
 # As curl, wget and aria2 have them; -o is where the result goes.
@@ -113,7 +113,7 @@ _SHORT = {"to": "-o", "concurrency": "-j", "header": "-H", "quiet": "-q", "verbo
 RARE = {
     *FORMULA, "heartbeat_interval", "heartbeat_misses", "placement", "placement_deadline", "batch_share",
     "group", "mounted", "spark_master", "statement_host", "metrics_tables", "keep_metrics",
-    "serve_token_env", "metrics_textfile", "header_host",
+    "serve_token_env", "metrics_textfile", "header_host", "log_format",
 }  # fmt: skip
 
 _DEFAULTS = Settings()

@@ -25,6 +25,7 @@ Past runs and other verbs::
     analysis.py  slow_files.py  document.py  tables.py     ``cfetch report``
     plan_view.py                                           ``cfetch plan``, and ``--dry-run``
     volume_view.py                                         ``cfetch volume``
+    doctor_view.py                                         ``cfetch doctor``
     format.py                                              numbers and names as people read them, everywhere
     table_text.py                                          names kept apart, columns, small graphs (pure)
 

@@ -16,7 +16,7 @@ Read in this order::
     state_format.py       which version's state a directory holds
     directory.py  name_folding.py    a directory, beneath a held descriptor; which names are one file there
     refusals.py           what it means that the system refuses a call for one file (pure)
-    lacking.py            what a file system may lack, and what is given up then
+    lacking.py  file_system.py    what a file system may lack, and what is given up then; asks one
     source_records.py  etags.py  batch_records.py    its records of published files and of committed batches
     standing_files.py  moves.py  batch_record_edits.py   files in place; moves; records amended
     memory_volume.py      a volume of files that a reader takes from memory

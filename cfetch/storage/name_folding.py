@@ -22,17 +22,21 @@ def probe_folding(volume: Directory) -> Folding:
     Raises LocalFault: it is another directory now.
     """
     with volume.one_look(), suppress(OSError):
-        directory = volume.descriptor_of(STATE_NAME)
-        name = f"probe-{secrets.token_hex(8)}"
-        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
-        try:
-            ends = "".join(end for end in _ENDS if _is_there(directory, name + end))
-            ignores = any(_is_there(directory, name + letter) for letter in _IGNORED)
-            return Folding(ends, ignores, _is_there(directory, name.upper()), _folds_forms(directory, name))
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=directory)
+        return ask_folding(volume.descriptor_of(STATE_NAME))
     return KEEPS_NAMES
+
+
+def ask_folding(directory: int) -> Folding:
+    """Ask in an open directory. Raises OSError: nothing can be written there."""
+    name = f"probe-{secrets.token_hex(8)}"
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
+    try:
+        ends = "".join(end for end in _ENDS if _is_there(directory, name + end))
+        ignores = any(_is_there(directory, name + letter) for letter in _IGNORED)
+        return Folding(ends, ignores, _is_there(directory, name.upper()), _folds_forms(directory, name))
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)
 
 
 def _folds_forms(directory: int, name: str) -> bool:

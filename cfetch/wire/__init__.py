@@ -46,6 +46,7 @@ Read in this order::
     loop.py             the event loop of a download: uvloop if it is installed
     link_header.py      finds the next page of a list that comes in pages (pure)
     document.py  stated_name.py    small requests with retries: for documents, sizes, names
+    reach.py            one request that takes no body: whether a file can be had
     disposition.py      the name in a Content-Disposition (pure)
 
 When it fails: every method raises a ``SourceError`` whose type says whether another try can help, and the

@@ -166,7 +166,7 @@ def test_a_run_says_which_option_has_chosen_its_policy(job):
     done = cfetch(*job, "--padding", "1s")
     assert (done.returncode, done.stderr.count("note: ")) == (0, 1)
     assert f"note: {text}" in done.stderr.splitlines()[0]
-    first = json.loads(cfetch(*job, "--padding", "1s", "--log-format", "json").stderr.splitlines()[0])
+    first = json.loads(cfetch(*job, "--padding", "1s", "--progress", "json").stderr.splitlines()[0])
     assert (first["event"], first["level"], first["note"][: len(text)]) == ("note", "warning", text)
     assert "policy" not in cfetch(*job, "--padding", "1s", "--policy", "cloudfetch").stderr
     assert cfetch(*job, "--padding", "1s", "--quiet").stderr == ""

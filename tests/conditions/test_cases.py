@@ -8,7 +8,7 @@ from tests.engine.drive import tree
 
 OPTIONS = {  # the body is read in other ways under a limit, and staged in other ways with two volumes
     "hash": ("--json", "--limit-rate", "1G"),
-    "size": ("--log-format", "json", "--to"),
+    "size": ("--progress", "json", "--to"),
     "nothing": (),
 }
 

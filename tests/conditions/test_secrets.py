@@ -104,6 +104,7 @@ def test_c106_a_bug_tells_places_and_no_text(tmp_path, bare, monkeypatch):
         assert ran.code == 70
         assert clean(ran.said)
         assert "ValueError" in ran.err
+        assert ran.err.endswith("cfetch: report these lines, with what `cfetch doctor` prints\n")
 
 
 @pytest.mark.parametrize("words", [("--show-config",), ("--show-config", "--json")], ids=" ".join)

@@ -14,6 +14,7 @@ from cfetch.base.records import EndRecord, EventRecord, FileRecord, Summary
 from cfetch.plugins.lab.views.bench_document import CleanBench, Comparison
 from cfetch.plugins.lab.views.simulation_document import Simulation
 from cfetch.plugins.lab.views.tuning_document import Tuning
+from cfetch.show.doctor_view import Diagnosis
 from cfetch.show.document import Report
 from cfetch.show.metrics import RunHeader
 from cfetch.show.plan_view import Plans, Preview, Scheduled
@@ -28,6 +29,7 @@ DOCUMENTS: dict[str, type[msgspec.Struct]] = {
     "batch-moves": BatchMoves,
     "bench": Comparison,
     "bench-clean": CleanBench,
+    "doctor": Diagnosis,
     "end": EndRecord,
     "event": EventRecord,
     "file": FileRecord,

@@ -102,6 +102,7 @@ def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], pr
             problems.append(
                 f"{where}{named.removeprefix(key) if where[:2] == '--' else f': {named}'} {error}"
             )
+    _follow_earlier_name(layer, values, origins)
     if not properties:
         return
     first, _ = next(iter(properties.values()))
@@ -118,6 +119,17 @@ def _lay_over(layer: _Layer, values: dict[str, Any], origins: dict[str, str], pr
     for option, value in asked.items():
         spelling, _ = properties.get(name_property(option), (first, ""))
         values[option], origins[option] = value, f"{printable(layer.origin(spelling))}{_BY_PROPERTY}"
+
+
+def _follow_earlier_name(layer: _Layer, values: dict[str, Any], origins: dict[str, str]) -> None:
+    """Let ``log_format`` mean ``progress`` in its layer, so that the nearer of both names counts."""
+    if "progress" in layer.values:
+        if "log_format" not in layer.values:
+            values.pop("log_format", None)
+            origins["log_format"] = "default"
+    elif "log_format" in layer.values and "log_format" in values:
+        values["progress"] = "json" if values["log_format"] == "json" else "auto"
+        origins["progress"] = origins["log_format"]
 
 
 def _find_preset(layers: Sequence[_Layer]) -> list[_Layer]:

@@ -664,8 +664,16 @@ class OptionTable:
             "Write the run's numbers for node_exporter's textfile collector when it ends (extra `serve`).",
         ),
     ] = None
+    progress: Annotated[
+        str,
+        choice(
+            ("auto", "bar", "plain", "json"),
+            "How progress is shown: a live bar, plain lines, or JSON lines; auto is a bar on a terminal, and "
+            "lines elsewhere and in CI.",
+        ),
+    ] = "auto"
     log_format: Annotated[
-        str, choice(("text", "json"), "How progress is written when there is no dashboard.")
+        str, choice(("text", "json"), "The earlier name: json is --progress json, and text is its default.")
     ] = "text"
     color: Annotated[bool, flag("Colour on a terminal; NO_COLOR works too.")] = True
     quiet: Annotated[bool, flag("Only errors on stderr.")] = False

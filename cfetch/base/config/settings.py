@@ -140,6 +140,11 @@ class Settings(OptionTable):
         )
 
     @property
+    def progress_shown(self) -> str:
+        """How progress is shown: ``progress``, or what its earlier name ``log_format`` says."""
+        return "json" if self.progress == "auto" and self.log_format == "json" else self.progress
+
+    @property
     def first_byte_s(self) -> float:
         """How long the first try of a file waits for its first byte."""
         return 2 * self.stall_timeout if self.first_byte_timeout is None else self.first_byte_timeout

@@ -112,6 +112,7 @@ class SettingsWords(TypedDict, total=False):
     serve: str | int | None
     serve_token_env: str | None
     metrics_textfile: str | PathLike | None
+    progress: str
     log_format: str
     color: bool
     quiet: bool

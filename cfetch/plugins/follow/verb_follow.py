@@ -270,7 +270,7 @@ def _dashboard(settings: Settings, served: "Listener") -> "Callable[[], Abstract
     def open_both() -> "Iterator[Listener]":
         with open_dashboard(
             quiet=settings.quiet,
-            log_format=settings.log_format,
+            progress=settings.progress_shown,
             no_color=not settings.color,
             explain=settings.explain,
             verbose=settings.verbose,

@@ -38,7 +38,7 @@ def progress_bar(
     The bar counts bytes if ``size_bytes`` is given, else files.
     """
     stream = sys.stderr if stream is None else stream
-    mode = choose_mode(quiet=quiet, log_format="text", terminal=stream.isatty(), environ=os.environ)
+    mode = choose_mode(quiet=quiet, progress="auto", terminal=stream.isatty(), environ=os.environ)
     total = plural(files or 0, "file")
     with ExitStack() as stack:
         if mode == "quiet":

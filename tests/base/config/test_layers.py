@@ -165,6 +165,22 @@ def test_shown_configuration_reads_back(config):
     assert again.settings.padding == 0.00001
 
 
+@pytest.mark.parametrize(
+    ("flags", "text", "shown"),
+    [
+        ({"log_format": "json"}, "progress: bar", "json"),
+        ({"log_format": "text"}, "progress: json", "auto"),
+        ({"progress": "auto"}, "log_format: json", "auto"),
+        ({"progress": "plain", "log_format": "json"}, "", "plain"),
+        ({}, "log_format: json", "json"),
+    ],
+)
+def test_the_nearer_of_two_names_counts(config, flags, text, shown):
+    """``log_format`` is an earlier name of ``progress``; a flag of either goes over a file with the other."""
+    assert resolve(flags=flags, env={}, file=config(f"{text}\n")).settings.progress_shown == shown
+    assert Settings(log_format="json").progress_shown == "json"
+
+
 def test_shown_defaults_read_back(config):
     """The same without anything set: what has no value is a comment."""
     assert resolve(flags={}, env={}, file=config(show(resolve(flags={}, env={})))).settings == Settings()

@@ -381,7 +381,7 @@ def main():
     parser.add_argument("--volumes", type=int, default=1)
     parser.add_argument("--executors", type=int, default=0)
     parser.add_argument("--explain", action="store_true")
-    parser.add_argument("--log-format", default="text")
+    parser.add_argument("--progress", default="auto")
     parser.add_argument("--metrics")
     args = parser.parse_args()
     listeners = [MetricsFile(Path(args.metrics))] if args.metrics else []
@@ -394,7 +394,7 @@ def main():
         volumes=args.volumes,
         executors=args.executors,
     )
-    with open_dashboard(log_format=args.log_format, explain=args.explain) as show:
+    with open_dashboard(progress=args.progress, explain=args.explain) as show:
         tell = ev.fan_out(show, *listeners)
         for event in events:
             tell(event)

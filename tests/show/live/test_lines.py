@@ -359,7 +359,7 @@ def test_a_closed_pipe_does_not_end_the_run():
     assert stream_.writes == 1
 
 
-TTY = {"terminal": True, "environ": {"TERM": "xterm"}, "quiet": False, "log_format": "text"}
+TTY = {"terminal": True, "environ": {"TERM": "xterm"}, "quiet": False, "progress": "auto"}
 
 
 @pytest.mark.parametrize(
@@ -372,8 +372,12 @@ TTY = {"terminal": True, "environ": {"TERM": "xterm"}, "quiet": False, "log_form
         ({"environ": {"TERM": "dumb"}}, "plain"),
         ({"environ": {}}, "plain"),
         ({"terminal": False}, "plain"),
-        ({"log_format": "json"}, "json"),
-        ({"log_format": "json", "quiet": True}, "quiet"),
+        ({"progress": "json"}, "json"),
+        ({"progress": "json", "quiet": True}, "quiet"),
+        ({"progress": "plain"}, "plain"),
+        ({"progress": "bar", "environ": {"TERM": "xterm", "CI": "true"}}, "live"),
+        ({"progress": "bar", "environ": {"TERM": "dumb"}}, "plain"),
+        ({"progress": "bar", "terminal": False}, "plain"),
         ({"quiet": True}, "quiet"),
     ],
 )
@@ -392,6 +396,16 @@ def test_a_stream_that_is_no_terminal_gets_plain_lines():
         "[   0.0s] 1 file (100 B) to /data, 4 at a time",
         "[   0.0s] 1 file (100 B) to /data, adaptive, 4 at a time",
     ]
+
+
+def test_a_bar_that_cannot_be_shown_is_said_once():
+    """Who asks for a bar, and gives no terminal, gets lines and the reason."""
+    stream_ = io.StringIO()
+    with open_dashboard(stream=stream_, environ={"TERM": "xterm"}, progress="bar") as emit:
+        emit(started())
+    first, second = stream_.getvalue().splitlines()
+    assert first == "--progress bar: there is no terminal here to show a bar on; here are lines"
+    assert second.startswith("[   0.0s] 1 file")
 
 
 def test_closing_words_of_a_good_run():

@@ -17,7 +17,7 @@ from cfetch.base.errors import UsageError
 from cfetch.base.schemes import is_web
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.run.header_hosts import make_list_network
-from cfetch.show.doctor_view import Destination, Diagnosis, Reached
+from cfetch.show.doctor_view import DestinationReport, Diagnosis, Reached
 from cfetch.storage.file_system import find_kind, find_standing, probe_file_system
 from cfetch.storage.hanging_calls import call_within
 from cfetch.wire.network import DIRECT, NETWORK_ENV, Network
@@ -94,7 +94,7 @@ def _list_unused_proxies(network: Network, env: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(names)} {verb} set and not used: --proxy-from-env uses such variables"]
 
 
-def _examine_destination(name: str) -> Destination:
+def _examine_destination(name: str) -> DestinationReport:
     if is_object_store(name):
         return _examine_store(name)
     path = Path(name).expanduser().absolute()
@@ -102,15 +102,15 @@ def _examine_destination(name: str) -> Destination:
     try:
         probed = call_within(PROBE_S, shown, lambda: find_standing(path))
     except OSError as error:
-        return Destination(name=shown, fault=_explain(error))
+        return DestinationReport(name=shown, fault=_explain(error))
     try:
         can = call_within(PROBE_S, shown, lambda: probe_file_system(probed))
     except OSError as error:
         kind = None if isinstance(error, TimeoutError) else find_kind(probed)
-        return Destination(
+        return DestinationReport(
             name=shown, probed=printable(str(probed), 1000), file_system=kind, fault=_explain(error)
         )
-    return Destination(
+    return DestinationReport(
         name=shown,
         probed=printable(str(probed), 1000),
         file_system=can.kind,
@@ -124,10 +124,10 @@ def _explain(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def _examine_store(name: str) -> Destination:
+def _examine_store(name: str) -> DestinationReport:
     """An object store: only whether its library is here. Its login is asked for when a file is."""
     fault = None if find_spec("obstore") else "it needs the library obstore: pip install 'cfetch[cloud]'"
-    return Destination(name=printable(name), file_system="object store", fault=fault)
+    return DestinationReport(name=printable(name), file_system="object store", fault=fault)
 
 
 def _ask_all(urls: Sequence[str], settings: Settings, network: Network) -> list[Reached]:

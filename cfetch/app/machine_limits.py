@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cfetch.app.engines import count_cores
-from cfetch.show.doctor_view import Machine
+from cfetch.show.doctor_view import MachineReport
 from cfetch.storage.descriptors import most_downloads
 
 _PROC = Path("/proc")
@@ -19,12 +19,12 @@ _GROUPS = Path("/sys/fs/cgroup")
 _BOUNDLESS = 1 << 62  # the first version of control groups writes such a number for "no limit"
 
 
-def examine_machine(proc: Path = _PROC, groups: Path = _GROUPS) -> Machine:
+def examine_machine(proc: Path = _PROC, groups: Path = _GROUPS) -> MachineReport:
     """Read the limits. ``proc`` and ``groups``: where the system shows them."""
     files, most_files = map(_read_limit, resource.getrlimit(resource.RLIMIT_NOFILE))
     memory = _read_memory(proc)
     cores = os.cpu_count() or 1
-    return Machine(
+    return MachineReport(
         cores=cores,
         cores_usable=count_cores(),
         memory_bytes=memory.get("MemTotal") or _ask_memory("SC_PHYS_PAGES"),

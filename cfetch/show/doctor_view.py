@@ -55,7 +55,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     plugins: list[PlugIn]
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
     """What this process may use. None: there is no limit, or the system does not say.
 
     ``downloads``: how many at a time the most open files are enough for. ``memory_limit``: of the container
@@ -73,7 +73,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None
 
 
-class Destination(msgspec.Struct, frozen=True, kw_only=True):
+class DestinationReport(msgspec.Struct, frozen=True, kw_only=True):
     """A directory or store to which files would go.
 
     ``probed``: the directory that was asked: the destination, or the nearest one above it that exists.
@@ -114,10 +114,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = "cfetch.doctor/1"
     installation: Installation
-    machine: Machine
+    machine: MachineReport
     settings: dict[str, str]
     proxies: list[str]
-    destinations: list[Destination]
+    destinations: list[DestinationReport]
     urls: list[Reached]
     problems: list[str]
 
@@ -190,7 +190,7 @@ def _name_package(package: Package) -> str:
     )
 
 
-def _describe_machine(machine: Machine) -> Iterator[str]:
+def _describe_machine(machine: MachineReport) -> Iterator[str]:
     usable = f"{machine.cores_usable} usable here" if machine.cores_usable != machine.cores else ""
     yield from _row("processors", [str(machine.cores), usable])
     memory = [
@@ -222,7 +222,7 @@ def _describe_extras(extras: list[Extra]) -> Iterator[str]:
             yield from _row(extra.name, [names])
 
 
-def _describe_destination(destination: Destination) -> Iterator[str]:
+def _describe_destination(destination: DestinationReport) -> Iterator[str]:
     if destination.probed is not None and destination.probed != destination.name:
         yield from _row("probed", [destination.probed])
     kind = destination.file_system

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from cfetch.storage import lacking
 from cfetch.storage.locks import take_lock
 from cfetch.storage.name_folding import ask_folding
-from cfetch.storage.source_records import Source, set_source
+from cfetch.storage.source_records import SourceRecord, set_source
 
 _PREFIX = ".cfetch-doctor-"
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -68,7 +68,7 @@ def probe_file_system(directory: Path) -> Capabilities:
 def _ask_more(file: int, folder: int) -> Iterator[str]:
     """What is lacking without which a run does something else, and of which it says nothing."""
     try:
-        set_source(file, Source("0" * 32))
+        set_source(file, SourceRecord("0" * 32))
     except OSError as error:
         if error.errno not in lacking.ATTRIBUTES.errors:
             raise

@@ -12,7 +12,7 @@ from cfetch.wire.document import make_refusal
 from cfetch.wire.judge import judge
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Response, Transport
-from cfetch.wire.verdict import Action, Asked
+from cfetch.wire.verdict import Asked, ReplyAction
 
 
 class Answered(NamedTuple):
@@ -55,7 +55,7 @@ async def reach(
 
 async def _refuse_bad(url: SecretUrl, response: Response, clock: Clock, replies: ReplyOptions) -> None:
     verdict = judge(response.status, response.headers, Asked(options=replies, link=url))
-    if verdict.action is not Action.ACCEPT:
+    if verdict.action is not ReplyAction.ACCEPT:
         raise await make_refusal(verdict, response, clock)
 
 

@@ -220,7 +220,7 @@ def _freeze(
     """
     files: list[PlanFile] = []
     try:
-        file, has_pieces = _seal_entries(entries, directory, files, progress)
+        file, has_pieces = _seal_entries(entries, directory, files, progress, folding)
         comparison = _Comparison(file, faults, find_place, folding, clash)
         comparison.compare_all()
         if comparison.settled is not None:
@@ -230,7 +230,7 @@ def _freeze(
         if not faults.total and (
             merged or only is not None or faults.skipped or has_pieces or comparison.settled is not None
         ):
-            smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
+            smaller = PlanFile(directory / f"{FILE_NAME}.smaller", folding)
             files.append(smaller)
             _copy_wanted(comparison, only, file, smaller)
             smaller.take_place_of(file)
@@ -257,9 +257,10 @@ def _seal_entries(
     directory: Path,
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
+    folding: Folding,
 ) -> tuple[PlanFile, bool]:
     """Return the sealed file of all entries, and whether pieces are among them; ``files`` gets the file."""
-    file = PlanFile(directory / FILE_NAME)
+    file = PlanFile(directory / FILE_NAME, folding)
     files.append(file)
     has_pieces = False
     walk = iter(entries)
@@ -306,7 +307,7 @@ class _Comparison:
                 from cfetch.manifest.settled_clashes import Settled  # it is off by default
 
                 self.settled = Settled(self._file, renames=self._clash == "rename")
-            inner = self._file.entry(beneath[0]) if beneath else None
+            inner = map(self._file.entry, beneath)
             for result in compare_entries(map(self._file.entry, same_key), inner, self._folding):
                 if isinstance(result, int):
                     self.repeated.append(same_key[result])

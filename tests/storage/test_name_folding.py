@@ -3,18 +3,20 @@
 import os
 import unicodedata
 
+import pytest
+
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.storage import name_folding
 from cfetch.storage.directory import Directory
 from cfetch.storage.name_folding import probe_folding
 
 
-def fold_as_smb(monkeypatch):
-    """Let names be looked up as SMB does."""
+def fold_as_smb(monkeypatch, fold_case):
+    """Let names be looked up as SMB does, or as APFS, which takes a sharp s for ``ss``."""
 
     def find(directory, name):
-        wanted = unicodedata.normalize("NFC", name.replace("\ufe0f", "")).rstrip(". ").lower()
-        return wanted in map(str.lower, os.listdir(directory))
+        wanted = unicodedata.normalize("NFC", name.replace("\ufe0f", "")).rstrip(". ")
+        return fold_case(wanted) in map(fold_case, os.listdir(directory))
 
     monkeypatch.setattr(name_folding, "_is_there", find)
 
@@ -28,12 +30,13 @@ def test_a_file_system_that_keeps_names_is_known_as_one(tmp_path):
     volume.close()
 
 
-def test_a_file_system_that_changes_names_is_found_out(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("fold_case", "by_letter"), [(str.lower, True), (str.casefold, False)])
+def test_a_file_system_that_changes_names_is_found_out(tmp_path, monkeypatch, fold_case, by_letter):
     """It finds the file under names that it was not given."""
-    fold_as_smb(monkeypatch)
+    fold_as_smb(monkeypatch, fold_case)
     volume = Directory(tmp_path)
     before = os.listdir(tmp_path / ".cfetch")
-    assert probe_folding(volume) == Folding(". ", ignores=True, case=True, forms=True)
+    assert probe_folding(volume) == Folding(". ", ignores=True, case=True, forms=True, by_letter=by_letter)
     assert os.listdir(tmp_path / ".cfetch") == before
     volume.close()
 

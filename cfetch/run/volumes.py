@@ -236,6 +236,7 @@ class Volumes:
             any(here.ignores for here in all_of_them),
             any(here.case for here in all_of_them),
             any(here.forms for here in all_of_them),
+            by_letter=all(here.by_letter for here in all_of_them if here.case),
         )
 
     def claim(self, source: str, claims: dict[Path, int]) -> None:

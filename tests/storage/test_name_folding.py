@@ -6,6 +6,8 @@ import unicodedata
 import pytest
 
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
+from cfetch.run import volumes as volumes_module
+from cfetch.run.volumes import Volumes
 from cfetch.storage import name_folding
 from cfetch.storage.directory import Directory
 from cfetch.storage.name_folding import probe_folding
@@ -39,6 +41,16 @@ def test_a_file_system_that_changes_names_is_found_out(tmp_path, monkeypatch, fo
     assert probe_folding(volume) == Folding(". ", ignores=True, case=True, forms=True, by_letter=by_letter)
     assert os.listdir(tmp_path / ".cfetch") == before
     volume.close()
+
+
+@pytest.mark.parametrize("by_letter", [(True, True), (True, False)])
+def test_several_destinations_fold_what_any_of_them_folds(tmp_path, monkeypatch, by_letter):
+    """Letter by letter only if all of them do so."""
+    answers = {tmp_path / str(n): Folding(case=True, by_letter=each) for n, each in enumerate(by_letter)}
+    monkeypatch.setattr(volumes_module, "probe_folding", lambda volume: answers[volume.root])
+    volumes = Volumes(list(answers), state=tmp_path / "state", write_timeout_s=60.0)
+    assert volumes.find_folding() == Folding(case=True, by_letter=all(by_letter))
+    volumes.close()
 
 
 def test_a_file_system_that_refuses_the_probe_is_taken_to_keep_names(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ compared in the way of their destination, which ``storage/name_folding.py`` asks
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # Letters that Unicode calls ignorable by default, but for those that no path may hold anyway.
@@ -37,6 +38,17 @@ class Folding(NamedTuple):
 
 KEEPS_NAMES = Folding()
 MAY_FOLD = Folding(case=True, forms=True)  # where the destination cannot be asked
+
+
+def join_foldings(foldings: Sequence[Folding]) -> Folding:
+    """What several file systems together do with names."""
+    return Folding(
+        "".join(each.ends for each in foldings),
+        any(each.ignores for each in foldings),
+        any(each.case for each in foldings),
+        any(each.forms for each in foldings),
+        by_letter=all(each.by_letter for each in foldings if each.case),
+    )
 
 
 def collision_key(path: str) -> str:

@@ -19,7 +19,7 @@ import msgspec
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, ignore_fault
 from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
 from cfetch.manifest.plan import FILE_NAME, About, Plan
 from cfetch.manifest.plan_file import BLOCK, PlanFile
@@ -118,7 +118,7 @@ class _Walk:
         self._base_url = base_url
         self._options = options
         self._begins: list[int] = []  # of each manifest, the number of its first row
-        self.faults = Faults(report) if options.bad_rows == "skip" else Faults(gives_up=True)
+        self.faults = Faults(report or ignore_fault) if options.bad_rows == "skip" else Faults(gives_up=True)
         self.document = Document()
 
     def read(self) -> Iterator[Entry]:

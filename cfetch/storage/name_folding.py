@@ -3,6 +3,7 @@
 import os
 import secrets
 from contextlib import suppress
+from pathlib import Path
 
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.storage.directory import Directory
@@ -36,6 +37,27 @@ def probe_folding(volume: Directory) -> Folding:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
     return KEEPS_NAMES
+
+
+def look_for_folding(root: Path) -> Folding:
+    """What a file system does with names, as far as the name of cfetch's own directory there shows it.
+
+    Nothing is written. One that passes over letters takes case and forms as Unicode does; others go letter by
+    letter.
+    """
+    try:
+        directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return KEEPS_NAMES
+    try:
+        if not _is_there(directory, STATE_NAME):
+            return KEEPS_NAMES
+        ends = "".join(end for end in _ENDS if _is_there(directory, STATE_NAME + end))
+        ignores = any(_is_there(directory, STATE_NAME + letter) for letter in _IGNORED)
+        case = _is_there(directory, STATE_NAME.upper())
+        return Folding(ends, ignores, case, forms=case and ignores, by_letter=case and not ignores)
+    finally:
+        os.close(directory)
 
 
 def _is_one(directory: int, name: str, other: str) -> bool:

@@ -142,6 +142,9 @@ def play(world: World, place: Path, aside: Path, url: str, run: Run) -> list[str
     words = ["--bad-rows", "skip", *(["--clash", "rename"] if world.rename else [])]
     to = place / "chosen"
     wrong += _play_chosen(world, judged, lambda: run([*_words(manifest, to), *words]), to)
+    code, said = run(["verify", str(manifest), "--to", str(to), *words])
+    if code != (_FAILED if _read_failed(to) else 0):
+        wrong.append(f"verify: exit code {code}: {said[-500:]}")
     return wrong
 
 

@@ -10,7 +10,7 @@ WORLDS = 6
 
 
 def test_every_name_that_the_file_system_holds_is_there_and_the_others_are_named(tmp_path):
-    """A judge asks the file system itself; a second run ends as the first and writes no file again."""
+    """A judge asks the file system itself; a second run and ``verify`` end as the first run."""
     said = tmp_path / "said"
     with Children() as children, serving(files_of()) as origin:
 

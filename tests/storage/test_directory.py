@@ -239,14 +239,8 @@ def test_a_name_that_is_refused_as_if_it_were_not_there_fails_alone(volume, root
         published(volume, "d/a?")
     published(volume, "d/b", 1)
     assert tree(root) == {"d/b": DATA}
-    part = Part(volume, entry_of(2, "c?", DATA))
-    part.write(DATA)
-    for path in (root / ".cfetch").rglob("*"):
-        if path.is_file() and path.stat().st_size == len(DATA):
-            path.unlink()
     with pytest.raises(LocalFault, match="something removed it"):
-        part.publish()
-    part.discard()
+        volume.publish("no-such-part", safe_path("c?"))
 
 
 LINK = "0123456789abcdef" * 2

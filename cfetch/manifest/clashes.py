@@ -66,8 +66,8 @@ def compare_entries(
             return
 
 
-def _describe_fold(one: Entry, other: Entry) -> str:
-    if fold_path(one.path, MAY_FOLD) == fold_path(other.path, MAY_FOLD):
+def _describe_fold(first: Entry, second: Entry) -> str:
+    if fold_path(first.path, MAY_FOLD) == fold_path(second.path, MAY_FOLD):
         return "differ only in case or Unicode form"
     return (
         "are one file at the destination, which drops dots and blanks at the end of a name, or letters that "

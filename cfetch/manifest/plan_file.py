@@ -78,23 +78,21 @@ class PlanFile:
         LocalFault: the file exists already or cannot be written.
     """
 
-    _folding = KEEPS_NAMES
-
     def __init__(self, path: Path, folding: Folding = KEEPS_NAMES) -> None:
+        """``folding``: which names are one file at the destination."""
         self.path = path
-        self._folding = folding  # which names are one file at the destination
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._writing():
             self._file = os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=BUFFER_BYTES)
-        self._begin()
+        self._begin(folding)
 
-    def _begin(self) -> None:
+    def _begin(self, folding: Folding = KEEPS_NAMES) -> None:
         # the last read: the next index, the position of its record, the position of the first byte, the bytes
         self._ahead: tuple[int, int, int, bytes] = (0, 0, 0, b"")
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
         self._places = _Places()
-        self.paths = PathIndex(self.path.parent, self._folding)
+        self.paths = PathIndex(self.path.parent, folding)
         self.sizes = array(NARROWEST["sizes"])
         self.host_of = array(NARROWEST["host_of"])
         self.batch_of: array[int] | None = None  # until an entry has a batch

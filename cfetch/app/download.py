@@ -22,16 +22,13 @@ from cfetch.app.engine_plan import (
 )
 from cfetch.app.free_space import fit_to_room
 from cfetch.app.frozen_lists import Lists, freeze_lists
-from cfetch.app.prepared import Prepared, join_roots
+from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import ConfigError, ManifestError, Problem
+from cfetch.base.errors import ConfigError
 from cfetch.base.registry import load
-from cfetch.base.secret import printable
-from cfetch.manifest.folding import find_one_file
 from cfetch.manifest.formats.detection import statement_id_of
 from cfetch.manifest.freezing import ManifestPart
-from cfetch.manifest.plan import Plan
 from cfetch.run.directories import (
     Places,
     find_places,
@@ -153,8 +150,6 @@ def make_prepared(
     needs_room: bool = True,
 ) -> Prepared:
     """Do the last steps, which all ways of preparing share. Raises ConfigError, ManifestError, LocalFault."""
-    if plan.here is not None:
-        _refuse_one_file(plan.here, volumes)
     if needs_room:
         settings = fit_to_room(plan.frozen, volumes, settings)
     if needs_room and plan.here is not None and len(volumes.roots) > 1:
@@ -171,22 +166,6 @@ def make_prepared(
     renewal = Renewal(origin, _make_api(settings, env, clock), stack)
     context = RunContext(volumes, find_places(settings).state, settings, network, renewal, clock)
     return Prepared(instant, plan, context, is_scheduled=is_scheduled)
-
-
-def _refuse_one_file(plan: Plan, volumes: Volumes) -> None:
-    """Raise ManifestError if two entries would be one file at the destination, as it changes names."""
-    folding = volumes.find_folding()
-    if not (folding.ends or folding.ignores):
-        return
-    pair = find_one_file(lambda: (entry.path for entry in plan.entries()), folding)
-    if pair is not None:
-        first, second = map(printable, pair)
-        problem = (
-            f"{first!r} and {second!r} have one place in {join_roots(volumes.roots)}, as the file system "
-            "there drops dots and blanks at the end of a name, or letters that nobody sees; rename one, or "
-            "name another destination"
-        )
-        raise ManifestError(plan.source, (Problem(0, problem),), 1)
 
 
 def _make_api(settings: Settings, env: Mapping[str, str], clock: Clock) -> StatementApi:

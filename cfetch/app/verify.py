@@ -20,10 +20,12 @@ import msgspec
 from cfetch.app.work_ahead import work_ahead
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.folding import KEEPS_NAMES, Folding, join_foldings
 from cfetch.manifest.plan import Plan
 from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
 from cfetch.run.open_manifest import expand_manifests, is_elsewhere
 from cfetch.show.format import plural
+from cfetch.storage.name_folding import look_for_folding
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
 
 NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the paths of its URLs matter here
@@ -73,6 +75,7 @@ class Verification:
         quick: bool,
         ignored: Sequence[frozenset[str]],
         list_name: str = "the manifest",
+        folding: Folding = KEEPS_NAMES,
     ) -> None:
         self.good: Counter[str] = Counter()
         self.found: Counter[str] = Counter()
@@ -80,6 +83,7 @@ class Verification:
         self.quick = quick
         self.total_bytes = 0 if quick else plan.total_bytes
         self._plan = plan
+        self._folding = folding
         self._trees = trees
         self._ignored = ignored
         self._list_name = list_name
@@ -111,7 +115,7 @@ class Verification:
             for standing in tree.walk():
                 if (
                     standing.path not in self._ignored[volume_index]
-                    and self._plan.find(standing.path) is None
+                    and self._plan.find(standing.path, folding=self._folding) is None
                 ):
                     self.found["excess"] += 1
                     yield self._report(
@@ -254,13 +258,14 @@ def open_verification(
     """
     with ExitStack() as stack:
         directories = {root: stack.enter_context(ReadOnlyTree(root)) for root in to if isinstance(root, Path)}
-        plan = stack.enter_context(reader.freeze(manifest, *more, own_url=NOWHERE))
+        folding = join_foldings([look_for_folding(root) for root in directories])
+        plan = stack.enter_context(reader.freeze(manifest, *more, own_url=NOWHERE, folding=folding))
         manifests = expand_manifests([manifest, *more]).manifests
         ignored = [frozenset(_find_paths_within(manifests, root)) for root in to]
         trees = [
             directories[root] if isinstance(root, Path) else _list_store(root, plan, reader) for root in to
         ]
-        yield Verification(plan, trees, quick=quick, ignored=ignored)
+        yield Verification(plan, trees, quick=quick, ignored=ignored, folding=folding)
 
 
 def _list_store(url: str, plan: Plan, reader: ManifestReader) -> Tree:

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import choose_stronger
 from cfetch.manifest.entry import Collision, Entry
-from cfetch.manifest.folding import MAY_FOLD, Folding, fold_letters
+from cfetch.manifest.folding import MAY_FOLD, Folding, fold_path
 
 _RENAME = "rename one, or leave it out by --bad-rows skip, or say --clash rename"
 
 
 def compare_entries(
-    same_key: Iterable[Entry], inner: Entry | None, folding: Folding = MAY_FOLD
+    same_key: Iterable[Entry], inner: Iterable[Entry], folding: Folding = MAY_FOLD
 ) -> Iterator[int | Collision]:
-    """Compare entries that may want the same path, in their order, with the first entry beneath that path.
+    """Compare entries that may want the same path, in their order, and with entries beneath such paths.
 
     Pieces of one file do not collide with each other. ``folding``: what the destination does with names.
 
@@ -27,7 +27,7 @@ def compare_entries(
     by_key: dict[str, Entry] = {}
     positions: dict[str, int] = {}
     for position, entry in enumerate(same_key):
-        outer = by_key.setdefault(fold_letters(entry.path, folding), entry)
+        outer = by_key.setdefault(fold_path(entry.path, folding), entry)
         other = by_path.setdefault(entry.path, entry)
         if other is entry:
             positions[entry.path] = position
@@ -55,15 +55,24 @@ def compare_entries(
                 )
         elif outer is not entry:
             shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
-            differ = f"{shown} differ only in case or Unicode form"
-            yield Collision(outer, entry, differ, _RENAME, left_out=entry)
-    if inner is None:
-        return
-    for outer in by_key.values():
-        if fold_letters(inner.path, folding).startswith(fold_letters(outer.path, folding) + "/"):
-            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(inner.path)!r}"
-            yield Collision(outer, inner, shown, _RENAME, left_out=outer)  # others may be in that directory
-            break
+            yield Collision(outer, entry, f"{shown} {_describe_fold(outer, entry)}", _RENAME, left_out=entry)
+    for each in inner:
+        key = fold_path(each.path, folding)
+        for above in [above for above in by_key if key.startswith(f"{above}/")]:
+            outer = by_key.pop(above)
+            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(each.path)!r}"
+            yield Collision(outer, each, shown, _RENAME, left_out=outer)  # others may be in that directory
+        if not by_key:
+            return
+
+
+def _describe_fold(first: Entry, second: Entry) -> str:
+    if fold_path(first.path, MAY_FOLD) == fold_path(second.path, MAY_FOLD):
+        return "differ only in case or Unicode form"
+    return (
+        "are one file at the destination, which drops dots and blanks at the end of a name, or letters that "
+        "nobody sees"
+    )
 
 
 def _is_repeated(entry: Entry, other: Entry) -> bool:

@@ -17,7 +17,7 @@ from typing import IO
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
-from cfetch.manifest.folding import collision_key
+from cfetch.manifest.folding import KEEPS_NAMES, Folding, coarse_key
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
 MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again
@@ -25,7 +25,7 @@ MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB 
 
 
 class DirectoriesAbove:
-    """Lists the directories above keys, each once as long as it is remembered."""
+    """Lists the directories above paths or keys, each once as long as it is remembered."""
 
     def __init__(self) -> None:
         self._remembered: set[str] = set()
@@ -64,8 +64,9 @@ class PathIndex:
         LocalFault: that file cannot be written or read.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, folding: Folding = KEEPS_NAMES) -> None:
         self._directory = directory
+        self._folding = folding
         self._file: IO[bytes] | None = None
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
         self._above = DirectoriesAbove()
@@ -73,20 +74,25 @@ class PathIndex:
 
     def add(self, paths: Sequence[str], first: int) -> None:
         """Note that the entries from index ``first`` on want these ``paths``."""
-        keys = [path.lower() if path.isascii() else collision_key(path) for path in paths]
-        for reference, key in enumerate(keys, first):
-            self._add_reference(key, 2 * reference)
-        last = None
+        is_plain = not (self._folding.ends or self._folding.ignores)
+        keys = [path.lower() if is_plain and path.isascii() else self.make_key(path) for path in paths]
         for index, key in enumerate(keys, first):
-            directory = key[: max(0, key.rfind("/"))]
+            self._add_reference(key, 2 * index)
+        last = None
+        for index, path in enumerate(paths, first):
+            directory = path[: max(0, path.rfind("/"))]
             if directory != last:  # nearly all entries follow one of their directory
                 last = directory
-                for above in self._above.list_new(key):
-                    self._add_reference(above, 2 * index + 1)
+                for above in self._above.list_new(path):  # as stated: ``D`` and ``d`` may be two directories
+                    self._add_reference(self.make_key(above), 2 * index + 1)
+
+    def make_key(self, path: str) -> str:
+        """The key by which paths are looked for."""
+        return coarse_key(path, self._folding)
 
     def find(self, path: str) -> list[int]:
         """The indexes of the entries that may have ``path``, or lie beneath it."""
-        wanted = hash(collision_key(path))
+        wanted = hash(self.make_key(path))
         number = wanted % BUCKETS
         if number not in self._sorted:
             self._sorted[number] = _sort(*self._read(number))

@@ -44,6 +44,10 @@ class BrokenDocumentError(Exception):
         self.line = line
 
 
+def ignore_fault(line: int, reason: str) -> None:
+    """Keep no record of a row that is left out."""
+
+
 class Faults:
     """Counts every fault and keeps the first ``MAX_KEPT``; ``report`` gets each one, if given."""
 

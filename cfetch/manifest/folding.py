@@ -8,7 +8,7 @@ compared in the way of their destination, which ``storage/name_folding.py`` asks
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 # Letters that Unicode calls ignorable by default, but for those that no path may hold anyway.
@@ -26,16 +26,29 @@ class Folding(NamedTuple):
 
     ``ends``: the letters that it drops at the end of a name; ``ignores``: others that it passes over;
     ``case``, ``forms``: it takes names that differ only in case, or only in their Unicode form, for one.
+    ``by_letter``: letter by letter, as vfat, NTFS and SMB do, for which a sharp s is not the same as ``SS``.
     """
 
     ends: str = ""
     ignores: bool = False
     case: bool = False
     forms: bool = False
+    by_letter: bool = False
 
 
 KEEPS_NAMES = Folding()
 MAY_FOLD = Folding(case=True, forms=True)  # where the destination cannot be asked
+
+
+def join_foldings(foldings: Sequence[Folding]) -> Folding:
+    """What several file systems together do with names."""
+    return Folding(
+        "".join(each.ends for each in foldings),
+        any(each.ignores for each in foldings),
+        any(each.case for each in foldings),
+        any(each.forms for each in foldings),
+        by_letter=all(each.by_letter for each in foldings if each.case),
+    )
 
 
 def collision_key(path: str) -> str:
@@ -48,10 +61,15 @@ def collision_key(path: str) -> str:
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
 
 
-def fold_letters(path: str, folding: Folding) -> str:
-    """The key of a path by case and form alone; equal keys mean one file on such a file system."""
+def fold_path(path: str, folding: Folding) -> str:
+    """The key of a path; equal keys mean one file on a file system that folds names so."""
+    if folding.ignores or folding.ends:
+        path = _drop_letters(path, folding)
     if path.isascii():
         return path.lower() if folding.case else path
+    if folding.case and folding.by_letter:
+        path = "".join(key if len(key := letter.casefold()) == 1 else letter for letter in path)
+        return unicodedata.normalize("NFD", path) if folding.forms else path
     if folding.case and folding.forms:
         return collision_key(path)
     if folding.case:
@@ -59,13 +77,19 @@ def fold_letters(path: str, folding: Folding) -> str:
     return unicodedata.normalize("NFD", path) if folding.forms else path
 
 
-def _fold_path(path: str, folding: Folding) -> str:
-    """The key of a path: paths with equal keys are one file on a file system that folds names so."""
+def coarse_key(path: str, folding: Folding) -> str:
+    """A key for an index: paths that are one file there have equal ones, and a few others too."""
+    if folding.ignores or folding.ends:
+        path = _drop_letters(path, folding)
+    return path.lower() if path.isascii() else collision_key(path)
+
+
+def _drop_letters(path: str, folding: Folding) -> str:
     if folding.ignores:
         path = _IGNORABLE.sub("", path)
     if folding.ends:
         path = "/".join(part.rstrip(folding.ends) or part for part in path.split("/"))
-    return collision_key(path)
+    return path
 
 
 def is_state_name(name: str) -> bool:
@@ -73,40 +97,3 @@ def is_state_name(name: str) -> bool:
     key = _IGNORABLE.sub("", unicodedata.normalize("NFKC", name)).partition(":")[0]  # NTFS: a stream of it
     key = key.rstrip(_ENDS).casefold()
     return key == _STATE or _SHORT_STATE.fullmatch(key) is not None
-
-
-def find_one_file(list_paths: Callable[[], Iterable[str]], folding: Folding) -> tuple[str, str] | None:
-    """Find two paths for which such a file system has one place, though they differ in more than case.
-
-    The paths are listed twice; only those that the file system changes are remembered, and they are few.
-    """
-    files: set[str] = set()
-    directories: set[str] = set()
-    for path in list_paths():
-        key = _fold_path(path, folding)
-        if key != collision_key(path):
-            files.add(key)
-            directories.update(_list_above(key))
-    if not files:
-        return None
-    first: dict[str, str] = {}  # a path by its key, as a file
-    beneath: dict[str, str] = {}  # a path by the key of a directory above it
-    for path in list_paths():
-        key = _fold_path(path, folding)
-        if key in files or key in directories:
-            if first.setdefault(key, path) != path:
-                return first[key], path
-            if key in beneath:
-                return beneath[key], path
-        for above in _list_above(key):
-            if above in first:
-                return first[above], path
-            if above in files or above in directories:
-                beneath.setdefault(above, path)
-    return None
-
-
-def _list_above(key: str) -> Iterable[str]:
-    """The directories above a key."""
-    parts = key.split("/")
-    return ("/".join(parts[:count]) for count in range(1, len(parts)))

@@ -19,7 +19,7 @@ import msgspec
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Collision, Entry, Piece
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, ignore_fault
 from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
 from cfetch.manifest.plan import FILE_NAME, Plan, PlanAbout
 from cfetch.manifest.plan_file import BLOCK, PlanFile
@@ -118,7 +118,7 @@ class _Walk:
         self._base_url = base_url
         self._options = options
         self._begins: list[int] = []  # of each manifest, the number of its first row
-        self.faults = Faults(report) if options.bad_rows == "skip" else Faults(gives_up=True)
+        self.faults = Faults(report or ignore_fault) if options.bad_rows == "skip" else Faults(gives_up=True)
         self.document = Document()
 
     def read(self) -> Iterator[Entry]:
@@ -220,7 +220,7 @@ def _freeze(
     """
     files: list[PlanFile] = []
     try:
-        file, has_pieces = _seal_entries(entries, directory, files, progress)
+        file, has_pieces = _seal_entries(entries, directory, files, progress, folding)
         comparison = _Comparison(file, faults, find_place, folding, clash)
         comparison.compare_all()
         if comparison.settled is not None:
@@ -230,7 +230,7 @@ def _freeze(
         if not faults.total and (
             merged or only is not None or faults.skipped or has_pieces or comparison.settled is not None
         ):
-            smaller = PlanFile(directory / f"{FILE_NAME}.smaller")
+            smaller = PlanFile(directory / f"{FILE_NAME}.smaller", folding)
             files.append(smaller)
             _copy_wanted(comparison, only, file, smaller)
             smaller.take_place_of(file)
@@ -257,9 +257,10 @@ def _seal_entries(
     directory: Path,
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
+    folding: Folding,
 ) -> tuple[PlanFile, bool]:
     """Return the sealed file of all entries, and whether pieces are among them; ``files`` gets the file."""
-    file = PlanFile(directory / FILE_NAME)
+    file = PlanFile(directory / FILE_NAME, folding)
     files.append(file)
     has_pieces = False
     walk = iter(entries)
@@ -306,7 +307,7 @@ class _Comparison:
                 from cfetch.manifest.settled_clashes import Settled  # it is off by default
 
                 self.settled = Settled(self._file, renames=self._clash == "rename")
-            inner = self._file.entry(beneath[0]) if beneath else None
+            inner = map(self._file.entry, beneath)
             for result in compare_entries(map(self._file.entry, same_key), inner, self._folding):
                 if isinstance(result, int):
                     self.repeated.append(same_key[result])

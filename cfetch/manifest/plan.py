@@ -11,6 +11,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.folding import KEEPS_NAMES, Folding, fold_path
 from cfetch.manifest.plan_file import PlanFile
 
 FILE_NAME = "entries.msgpack"
@@ -111,12 +112,16 @@ class Plan:
         """All entries, in their order."""
         return map(self.entry, range(len(self)))
 
-    def find(self, path: str, start_byte: int | None = None) -> int | None:
-        """The index of the entry with exactly this path; ``start_byte`` selects a piece by its place."""
+    def find(self, path: str, start_byte: int | None = None, *, folding: Folding = KEEPS_NAMES) -> int | None:
+        """The index of the entry with exactly this path; ``start_byte`` selects a piece by its place.
+
+        ``folding``, of a plan that was frozen with it: a path that is the same file will do.
+        """
+        key = fold_path(path, folding)
         for index in self._file.paths.find(path):
             entry = self.entry(index)
             start = None if entry.piece is None else entry.piece.start_byte
-            if entry.path == path and start_byte in (None, start):
+            if fold_path(entry.path, folding) == key and start_byte in (None, start):
                 return index
         return None
 

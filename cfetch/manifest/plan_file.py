@@ -24,6 +24,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.urls import host_of, strip_signature
 
 _END = struct.Struct("<QQ8s")  # entries, bytes of the data about all, the mark
@@ -77,20 +78,21 @@ class PlanFile:
         LocalFault: the file exists already or cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, folding: Folding = KEEPS_NAMES) -> None:
+        """``folding``: which names are one file at the destination."""
         self.path = path
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._writing():
             self._file = os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=BUFFER_BYTES)
-        self._begin()
+        self._begin(folding)
 
-    def _begin(self) -> None:
+    def _begin(self, folding: Folding = KEEPS_NAMES) -> None:
         # the last read: the next index, the position of its record, the position of the first byte, the bytes
         self._ahead: tuple[int, int, int, bytes] = (0, 0, 0, b"")
         self._digest = hashlib.sha256()
         self._host_numbers: dict[str, int] = {}
         self._places = _Places()
-        self.paths = PathIndex(self.path.parent)
+        self.paths = PathIndex(self.path.parent, folding)
         self.sizes = array(NARROWEST["sizes"])
         self.host_of = array(NARROWEST["host_of"])
         self.batch_of: array[int] | None = None  # until an entry has a batch
@@ -250,10 +252,16 @@ class PlanFile:
             try:
                 temporary.hardlink_to(self.path)
             except OSError:  # a file system without hard links
-                shutil.copy(self.path, temporary)
+                self._copy_to(temporary)
             temporary.replace(path)
             if temporary.exists():  # both were hard links of one file, and then rename does nothing
                 temporary.unlink()
+
+    def _copy_to(self, path: Path) -> None:
+        """Copy the file without a change of modes, which a file system without links may refuse too."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as copy, self.path.open("rb") as own:
+            shutil.copyfileobj(own, copy)
 
     def close(self) -> None:
         """Close the file; it stays on disk."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Collision, SafePath, UnsafePathError, safe_path
-from cfetch.manifest.folding import collision_key
 from cfetch.manifest.names import find_ending
 from cfetch.manifest.plan_file import PlanFile
 
@@ -76,7 +75,7 @@ class Settled:
         while True:
             number = self._numbers[path] = self._numbers.get(path, 1) + 1
             name = safe_path(number_name(path, number))
-            key = collision_key(name)
+            key = self._file.paths.make_key(name)
             if key not in self._given and not self._file.paths.find(name):
                 self._given.add(key)
                 return name

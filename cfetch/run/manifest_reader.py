@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
+from cfetch.manifest.faults import ignore_fault
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.freezing import freeze
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.plan import Plan
@@ -42,12 +44,13 @@ class ManifestReader(NamedTuple):
         own_url: str | None = None,
         file_network: Callable[[Plan], Network] | None = None,
         whole_tree: bool = False,
+        folding: Folding = KEEPS_NAMES,
     ) -> Iterator[Plan]:
         """Freeze and validate manifests as a whole, in a temporary directory that only its owner can read.
 
         ``own_url`` counts as the address of manifests that do not come from a server. ``file_network`` makes
         the network to the files' servers, if these may be asked for names. ``whole_tree`` is as in
-        ``open_manifest``.
+        ``open_manifest``. ``folding``: which names are one file where the files are.
 
         Raises:
             UsageError: a manifest cannot be had, or has faults.
@@ -70,6 +73,7 @@ class ManifestReader(NamedTuple):
                     progress=self.progress,
                     base_url=self.base_url,
                     options=self.options,
+                    folding=folding,
                 )
             )
             if file_network is not None and self.options.name_by in ASKING:
@@ -83,6 +87,7 @@ class ManifestReader(NamedTuple):
                         only=None if paths is None else paths.narrow(None),
                         by_final_url=self.options.name_by == "final-url",
                         clash=self.options.clash,
+                        report=ignore_fault if self.options.bad_rows == "skip" else None,
                     )
                 )
             plan.add_notes(notes)

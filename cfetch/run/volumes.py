@@ -14,7 +14,7 @@ from cfetch.base.clock import RunClock
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.manifest.folding import Folding
+from cfetch.manifest.folding import Folding, join_foldings
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import MOVES, PAUSED, STATE_NAME, on_disk, replace_file
@@ -231,12 +231,7 @@ class Volumes:
         for volume in self.local:
             with suppress(LocalFault):
                 all_of_them.append(self._ask(volume.root, partial(probe_folding, volume)))
-        return Folding(
-            "".join(here.ends for here in all_of_them),
-            any(here.ignores for here in all_of_them),
-            any(here.case for here in all_of_them),
-            any(here.forms for here in all_of_them),
-        )
+        return join_foldings(all_of_them)
 
     def claim(self, source: str, claims: dict[Path, int]) -> None:
         """Keep others from moving batches here, and from deleting files here for the same ``source``.

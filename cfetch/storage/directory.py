@@ -234,7 +234,7 @@ class Directory:
                 self._rename(name, path)
             except FileNotFoundError:  # the directory was removed at this moment: it is created again
                 self._held.check_again()
-                self._rename(name, path)
+                self._rename_again(name, path)
             self.holds_files = True
             self.refusals.note_success()
         except OSError as error:
@@ -250,6 +250,17 @@ class Directory:
                 os.rename(leaf.encode(), name, src_dir_fd=directory, dst_dir_fd=self.staging.descriptor)
         except OSError as error:
             raise volume_fault(error, f"cannot remove {printable(path)} again") from None
+
+    def _rename_again(self, name: str, path: SafePath) -> None:
+        """Rename; where the part is there and the name is not found again, the name is not taken here.
+
+        The exFAT driver of FUSE refuses letters with this error, also in directories.
+        """
+        try:
+            self._rename(name, path)
+        except FileNotFoundError:
+            os.stat(name, dir_fd=self.staging.descriptor, follow_symlinks=False)
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL)) from None
 
     def _rename(self, name: str, path: SafePath) -> None:
         parent, _, leaf = path.rpartition("/")

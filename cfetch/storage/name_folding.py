@@ -3,6 +3,7 @@
 import os
 import secrets
 from contextlib import suppress
+from pathlib import Path
 
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.storage.directory import Directory
@@ -33,24 +34,47 @@ def ask_folding(directory: int) -> Folding:
     try:
         ends = "".join(end for end in _ENDS if _is_there(directory, name + end))
         ignores = any(_is_there(directory, name + letter) for letter in _IGNORED)
-        return Folding(ends, ignores, _is_there(directory, name.upper()), _folds_forms(directory, name))
+        case = _is_there(directory, name.upper())
+        forms = _is_one(directory, f"{name}\u00e9", f"{name}e\u0301")  # as on APFS and HFS+
+        by_letter = case and not _is_one(directory, f"{name}\u00df", f"{name}ss")
+        return Folding(ends, ignores, case, forms, by_letter)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=directory)
 
 
-def _folds_forms(directory: int, name: str) -> bool:
-    """Whether a name with a composed letter is found by its decomposed form, as on APFS and HFS+."""
-    composed = f"{name}\u00e9"
+def look_for_folding(root: Path) -> Folding:
+    """What a file system does with names, as far as the name of cfetch's own directory there shows it.
+
+    Nothing is written. One that passes over letters takes case and forms as Unicode does; others go letter by
+    letter.
+    """
     try:
-        os.close(os.open(composed, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
-    except OSError:  # it takes no such letter, so no two names differ in its form
+        directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return KEEPS_NAMES
+    try:
+        if not _is_there(directory, STATE_NAME):
+            return KEEPS_NAMES
+        ends = "".join(end for end in _ENDS if _is_there(directory, STATE_NAME + end))
+        ignores = any(_is_there(directory, STATE_NAME + letter) for letter in _IGNORED)
+        case = _is_there(directory, STATE_NAME.upper())
+        return Folding(ends, ignores, case, forms=case and ignores, by_letter=case and not ignores)
+    finally:
+        os.close(directory)
+
+
+def _is_one(directory: int, name: str, other: str) -> bool:
+    """Whether a file that gets one name is found by the other."""
+    try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory))
+    except OSError:  # it takes no such letter, so no two names differ in it
         return False
     try:
-        return _is_there(directory, f"{name}e\u0301")
+        return _is_there(directory, other)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(composed, dir_fd=directory)
+            os.unlink(name, dir_fd=directory)
 
 
 def _is_there(directory: int, name: str) -> bool:

@@ -53,7 +53,7 @@ def test_two_names_that_are_one_file_at_the_destination_are_refused(tmp_path, mo
         manifest = write_manifest(tmp_path / "m.json", origin, files)
         assert download(manifest, tmp_path / "keeps").files.done == 2
         monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))
-        with pytest.raises(ManifestError, match=r"'a' and 'a\.' have one place in "):
+        with pytest.raises(ManifestError, match=r"'a' and 'a\.' are one file at the "):
             download(manifest, tmp_path / "folds")
     assert tree(tmp_path / "folds") == {}
 

@@ -113,7 +113,7 @@ class Killed(NamedTuple):
 
 
 @contextmanager
-def serving(files: Mapping[str, Content], **how) -> Iterator[Origin]:
+def serving(files: Mapping[str, Content | bytes], **how) -> Iterator[Origin]:
     """An origin on a loop of its own, so that the test may wait for processes."""
     origin = Origin(files, journal=False, **how)
     loop = asyncio.new_event_loop()

@@ -2,7 +2,10 @@
 
 import pytest
 
-from cfetch.manifest.folding import KEEPS_NAMES, Folding, find_one_file
+from cfetch.base.config.reading import ReadingOptions
+from cfetch.base.errors import ManifestError
+from cfetch.manifest.folding import Folding, fold_path
+from tests.manifest.test_plan import document
 
 VFAT = Folding(ends=".", ignores=False)
 SMB = Folding(ends=". ", ignores=True)
@@ -12,7 +15,7 @@ SMB = Folding(ends=". ", ignores=True)
     ("paths", "folding"),
     [
         (("a", "a."), VFAT),
-        (("a.", "A"), VFAT),
+        (("a.", "A"), VFAT._replace(case=True)),
         (("b ", "b"), SMB),
         (("b. ", "b"), SMB),
         (("d./x", "d/x"), VFAT),
@@ -24,15 +27,30 @@ SMB = Folding(ends=". ", ignores=True)
         (("c\u034f", "c."), SMB),
     ],
 )
-def test_names_that_are_one_file_are_found(paths, folding):
-    """Only where the destination makes one file of them."""
-    found = find_one_file(lambda: paths, folding)
-    assert found is not None
-    assert set(found) == set(paths)
-    assert find_one_file(lambda: paths, KEEPS_NAMES) is None
+def test_names_that_are_one_file_clash(frozen, paths, folding):
+    """Only where the destination makes one file of them; the other comes if faulty rows are left out."""
+    rows = document(*({"url": f"http://h/{index}", "path": path} for index, path in enumerate(paths)))
+    with pytest.raises(
+        ManifestError, match=r"are one file at the destination|is a file, and a directory for"
+    ):
+        frozen(rows, folding=folding)
+    left = frozen(rows, folding=folding, options=ReadingOptions(bad_rows="skip"), report=lambda *_: None)
+    assert (len(left), left.skipped) == (1, 1)
+    assert len(frozen(rows)) == 2
 
 
-@pytest.mark.parametrize("paths", [("d./x", "d/y"), ("a.", "b."), ("a.", "a."), ("...", "x"), ("a.b", "ab")])
-def test_other_names_are_left_alone(paths):
-    """Files of one directory, pieces of one file, and dots that are no end of a name."""
-    assert find_one_file(lambda: paths, SMB) is None
+@pytest.mark.parametrize("paths", [("d./x", "d/y"), ("a.", "b."), ("...", "x"), ("a.b", "ab"), ("a.", "A")])
+def test_other_names_are_left_alone(frozen, paths):
+    """Files of one directory, dots that are no end of a name, and case where it is kept."""
+    rows = document(*({"url": f"http://h/{index}", "path": path} for index, path in enumerate(paths)))
+    assert [entry.path for entry in frozen(rows, folding=SMB).entries()] == list(paths)
+
+
+@pytest.mark.parametrize("by_letter", [True, False])
+def test_a_sharp_s_is_two_letters_only_where_the_destination_says_so(frozen, by_letter):
+    """Other letters are one in both cases everywhere."""
+    rows = document(*({"url": f"http://h/{n}", "path": path} for n, path in enumerate(["\u00df", "SS"])))
+    folding = Folding(case=True, by_letter=by_letter)
+    options = ReadingOptions(bad_rows="skip")
+    assert len(frozen(rows, folding=folding, options=options, report=lambda *_: None)) == 1 + by_letter
+    assert fold_path("\u00e9A", folding) == fold_path("\u00c9a", folding)

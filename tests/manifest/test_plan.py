@@ -1,5 +1,6 @@
 """A frozen plan: sealed, exact, and free of collisions."""
 
+import errno
 import io
 import json
 import os
@@ -221,6 +222,16 @@ def test_rows_that_clash_are_left_out_if_faulty_rows_are_skipped(frozen):
         (4, "'a' and 'A' differ only in case or Unicode form"),
         (5, "'b' is a file, and a directory for 'b/x'"),
     ]
+
+
+def test_a_file_stands_beside_a_directory_whose_name_differs_in_its_letters(frozen):
+    """Where the destination keeps them apart; the file with the directory's own name is left out."""
+    rows = document(*map(entry, ["d/x", "D/x", "D", "E", "e/x"]))
+    told: list[int] = []
+    options = ReadingOptions(bad_rows="skip")
+    plan = frozen(rows, options=options, report=lambda line, _: told.append(line))
+    assert [each.path for each in plan.entries()] == ["d/x", "D/x", "E", "e/x"]
+    assert told == [4]
 
 
 CLASHING = document(
@@ -452,3 +463,21 @@ def test_a_link_without_a_host_has_the_empty_host(tmp_path):
     plan.extend([Entry(id=0, url=SecretUrl("damaged"), path=SafePath("a"))])
     assert plan.host_of.tolist() == [0]
     plan.discard()
+
+
+def test_a_plan_is_saved_where_there_are_neither_links_nor_modes(frozen, tmp_path, monkeypatch):
+    """As on vfat: it is copied, and only its owner may read the copy, as it holds signed links."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "not here")
+
+    plan = frozen(document(entry("a")))
+    for name in ("link", "chmod"):
+        monkeypatch.setattr(os, name, refuse)
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    plan.save(saved)
+    (path,) = saved.iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+    with load_plan(saved) as loaded:
+        assert [each.path for each in loaded.entries()] == ["a"]

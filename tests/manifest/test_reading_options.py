@@ -260,12 +260,16 @@ def test_faults_of_several_manifests_name_the_manifest(tmp_path):
 
 
 def test_a_collision_of_several_manifests_names_both(tmp_path):
-    """With their lines; faulty rows do not count."""
-    parts = [part("a", "http://[\nhttp://h/x\nhttp://h/a\n"), part("b", "http://h/b\nhttp://h/1/a\n")]
+    """With their lines; faulty rows do not count. The later one is left out with faulty rows."""
+    parts = [part("a", "#\nhttp://h/x\nhttp://h/a\n"), part("b", "http://h/b\nhttp://h/1/a\n")]
     with pytest.raises(ManifestError) as caught:
-        freeze(parts, name="2 manifests", directory=tmp_path, options=ReadingOptions(bad_rows="skip"))
+        freeze(parts, name="2 manifests", directory=tmp_path)
     [problem] = caught.value.problems
     assert "a:3 and b:2;" in problem.message
+    parts[0] = part("a", "http://[\nhttp://h/x\nhttp://h/a\n")
+    options = ReadingOptions(bad_rows="skip")
+    with freeze(parts, name="2 manifests", directory=tmp_path, options=options) as plan:
+        assert ([entry.path for entry in plan.entries()], plan.skipped) == (["x", "a", "b"], 2)
 
 
 def test_headers_of_several_manifests_must_agree(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cfetch.base.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.errors import Blocked, LocalFault, Unstorable, VolumeFault
 from cfetch.manifest.entry import safe_path
 from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory
@@ -223,6 +223,24 @@ def test_c91_a_volume_remembers_that_it_lost_writes(volume, monkeypatch, number)
     with pytest.raises(LocalFault, match=os.strerror(number)):
         volume.flush()
     assert volume.lost_writes
+
+
+def test_a_name_that_is_refused_as_if_it_were_not_there_fails_alone(volume, root, monkeypatch):
+    """As by the exFAT driver of FUSE; if the part is gone, something has removed it."""
+    rename = os.rename
+
+    def refuse(source, target, **where):
+        if b"?" in target:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        rename(source, target, **where)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(Unstorable, match="takes no such name"):
+        published(volume, "d/a?")
+    published(volume, "d/b", 1)
+    assert tree(root) == {"d/b": DATA}
+    with pytest.raises(LocalFault, match="something removed it"):
+        volume.publish("no-such-part", safe_path("c?"))
 
 
 LINK = "0123456789abcdef" * 2

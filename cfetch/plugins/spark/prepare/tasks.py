@@ -62,7 +62,7 @@ def judge_places(
     pairs: list[tuple[int, int]] = []
     with open_rejects(path) as reject:
         for _, group in groupby(_iterate_rows(batches), itemgetter(0)):
-            inner: _PlacedEntry | None = None
+            inner: list[_PlacedEntry] = []
             position = (0, 0)
 
             def wanting(rows: Iterator[tuple[Any, ...]]) -> Iterator[_PlacedEntry]:
@@ -73,7 +73,7 @@ def judge_places(
 
             for is_here, members in groupby(group, itemgetter(1)):
                 if not is_here:
-                    inner = next(wanting(members))
+                    inner = [next(wanting(members))]
                     continue
                 for result in compare_entries(wanting(members), inner):
                     if not isinstance(result, int):

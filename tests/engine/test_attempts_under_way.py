@@ -119,7 +119,7 @@ async def test_bytes_of_an_entry_in_segments_count_once():
         attempt(1, from_byte=20, received=5),
     ):
         flights.start(one, TRANSFER)
-    flights.share(0, HeldRanges(100, [(0, 30), (60, 100)]))
+    flights.note_ranges(0, HeldRanges(100, [(0, 30), (60, 100)]))
     assert flights.is_shared(0)
     assert flights.bytes_active() == 70 + 25
     flights.unshare(TRANSFER)
@@ -141,7 +141,7 @@ async def test_bytes_stay_in_the_count_until_the_entry_has_ended():
     flights.end_unjudged(second, None, 2.0)
     flights.settle(0)
     assert (flights.bytes_active(), flights.bytes_resting()) == (0, 0)
-    flights.share(1, ranges)
+    flights.note_ranges(1, ranges)
     other = new_transfer(1)
     flights.unshare(other)
     assert (flights.bytes_resting(), flights.count_whole()) == (30, 0)

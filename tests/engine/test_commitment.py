@@ -115,7 +115,7 @@ def test_every_entry_is_handed_out_once_and_published(play):
         while (transfer := await scene.next()) is not None:
             assert transfer.host == scene.entries.entry(transfer.index).url.host()
             assert scene.commitment.host_of(transfer.queue) == transfer.host
-            assert await scene.commitment.look_for(transfer) is None
+            assert await scene.commitment.find_standing(transfer) is None
             await scene.commitment.publish(transfer)
             scene.commitment.leave(transfer)
 

@@ -40,7 +40,7 @@ class World:
             opens_early=False,
         )
         self.hosts = hosts
-        fetcher: Any = SimpleNamespace(place=self._place, leave=self._leave)
+        fetcher: Any = SimpleNamespace(take_slot=self._place, leave=self._leave)
         segments: Any = SimpleNamespace(is_on=False)
         clock: Any = SimpleNamespace(now=VirtualClock().monotonic)
         self.dispatch = Dispatch(commitment, hosts, fetcher, segments, self.idle, clock, has_mirrors=False)

@@ -369,7 +369,7 @@ def wide(seconds, hosts, *, from_s=0.0, calm=True):
         while hosts.opens_s("h", now_s) <= now_s:
             hosts.take_place("h")
         received = int(now_s * 4 * (1 << 20) * 64)
-        rose = hosts.look(now_s, 0.0, {"h": received}, calm=calm) or rose
+        rose = hosts.adjust_widths(now_s, 0.0, {"h": received}, calm=calm) or rose
     return rose
 
 

@@ -82,7 +82,7 @@ def test_an_entry_is_brought_without_much_back_and_forth(tmp_path):
     finally:
         sys.setprofile(None)
     assert outcome.statuses == ["done"]
-    places = tracer.walk("Courier.bring")
+    places = tracer.walk("EntryBringer.bring")
     returns = [place for n, place in enumerate(places) if place in places[:n]]
     assert {"engine/fetcher.py", "engine/attempts_under_way.py", "engine/entry_records.py", "storage"} <= set(
         places

@@ -31,7 +31,7 @@ def watch(rule, lines, until_s, from_s=0.0):
     now_s = from_s
     while now_s < until_s:
         now_s += LOOK_S
-        ruling = rule.look([line.measure(now_s) for line in lines])
+        ruling = rule.judge([line.measure(now_s) for line in lines])
         if ruling.too_slow or ruling.waived:
             return now_s, ruling
     return None

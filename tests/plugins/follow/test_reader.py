@@ -420,5 +420,5 @@ def test_a_failing_range_takes_the_place_of_its_step():
         return [type(step).__name__ for step in first], await drain(reader, together=True)
 
     kinds, later = run_virtual(read())
-    assert sorted(kinds) == ["Step", "Transient"]
+    assert sorted(kinds) == ["ReadStep", "Transient"]
     assert {name for name, _ in later} == {"2"}

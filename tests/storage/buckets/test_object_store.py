@@ -33,7 +33,7 @@ async def test_every_size_comes_out_as_it_went_in(store, bucket, size):
     body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
     await put(store, "a/b", body)
     assert bucket.get("a/b") == body
-    assert (await store.look("a/b"))[:2] == (size, ABOUT)
+    assert (await store.find_object("a/b"))[:2] == (size, ABOUT)
     assert ("-" in bucket.head("a/b")["ETag"]) == (size >= PIECE_BYTES)
     assert bucket.uploads() == []
 
@@ -59,7 +59,7 @@ async def test_names_are_kept_to_the_letter(store, bucket, key):
     """What a URL would give a meaning has none in a name."""
     await put(store, key, b"1")
     assert bucket.keys() == [key]
-    assert (await store.look(key)).size_bytes == 1
+    assert (await store.find_object(key)).size_bytes == 1
     await store.delete([key])
     assert bucket.keys() == []
 
@@ -88,10 +88,10 @@ async def test_an_upload_that_has_failed_cannot_be_completed(bucket):
 
 async def test_what_does_not_stand_is_none_and_its_removal_no_fault(store, bucket):
     """As with files. An object of another tool has no word of ours."""
-    assert await store.look("a") is None
+    assert await store.find_object("a") is None
     await store.delete(["a"])
     bucket.put("b", b"123")
-    assert (await store.look("b"))[:2] == (3, None)
+    assert (await store.find_object("b"))[:2] == (3, None)
     assert (await store.names("x"), await store.names("")) == ([], ["b"])
 
 
@@ -106,7 +106,7 @@ async def test_what_cannot_be_told_with_an_object_is_left_out(store, bucket):
     """An attribute is ASCII and short; the object matters more."""
     for n, odd in enumerate(("ü", "x" * 2000)):
         await put(store, str(n), b"1", About(odd, None, "r"))
-        assert (await store.look(str(n)))[:2] == (1, None)
+        assert (await store.find_object(str(n)))[:2] == (1, None)
 
 
 @pytest.mark.parametrize(("size", "piece"), [

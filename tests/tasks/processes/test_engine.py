@@ -47,7 +47,7 @@ class TestProcessesEngine(EngineContract):
                 wait=lambda _: True,
             )
 
-        monkeypatch.setattr(engine, "Crew", work)
+        monkeypatch.setattr(engine, "ChildProcesses", work)
         with served(FILES) as origin, scene_of(origin) as scene:
             summary = scene.go()
         assert (summary.exit_code, summary.files.skipped, summary.files.done) == (3, 4, 0)

@@ -24,7 +24,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.file_systems import mounted
+from file_systems import mounted
+
 from tests.crash.scene import Children, serving
 from tests.storage.name_worlds import files_of, judge, make_world, play
 

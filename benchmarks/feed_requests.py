@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from aiohttp import web
 
-from cfetch.base.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.base.clock import SystemClock
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import Checkpoint
 from cfetch.plugins.follow.lineage import grow_lineage

@@ -38,11 +38,12 @@ import numpy as np
 from scale_model import BACK_S, MULTIPLIER, QUANTILE, TASK_S, YOUNGEST_S
 from scale_world import Job, World, clean, ideal_s, job_of
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import EntryFinished, Event, StragglerCancelled
 from cfetch.base.secret import SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Entry, SafePath

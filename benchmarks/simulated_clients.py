@@ -10,7 +10,8 @@ import msgspec
 from curl_client import CurlClient
 from oracle_client import OracleClient
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.simulation.plan import SimPlan

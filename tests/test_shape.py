@@ -40,6 +40,12 @@ class QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
+class PromptServer(ThreadingHTTPServer):
+    """It accepts sixteen connections at once; Python's own lets the kernel drop most, for a second."""
+
+    request_queue_size = 64
+
+
 @pytest.fixture
 def list_of_files(tmp_path):
     """A list of twenty small files that a server on loopback has."""
@@ -47,7 +53,7 @@ def list_of_files(tmp_path):
     www.mkdir()
     for number in range(20):
         (www / f"f{number}").write_bytes(bytes(5000))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *values: QuietHandler(*values, directory=str(www)))
+    server = PromptServer(("127.0.0.1", 0), lambda *values: QuietHandler(*values, directory=str(www)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     urls = tmp_path / "urls.txt"

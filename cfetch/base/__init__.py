@@ -2,7 +2,7 @@
 
     errors.py     every error in one tree: whose fault, whether trying again can help, the exit code
     events.py     facts that the engine emits              records.py   the documents made of them
-    clock.py      the port for time; virtual time for tests
+    clock.py      the port for time; virtual_clock.py: that of simulations and tests
     secret.py     URLs and tokens that cannot be printed by accident
     refusals.py   what error codes of stores, hubs and TLS mean (a table)
     breaker.py    keeps work away from a failing host or volume (a value)     backoff.py   waits that double

@@ -24,7 +24,7 @@ Read in this order::
     fresh_attempt.py       the time that a fresh attempt needs, learned by host
     attempt_limits.py       the limits of one attempt, derived from the time that a fresh one needs
     evidence.py    bytes over time of all attempts (numpy)
-    common_cause.py       is the attempt to blame, or the whole network? slowdown.py: when that is reported
+    common_cause.py  ruling.py    is the attempt to blame, or the network? slowdown.py: when that is reported
     regime.py      how each host is asked if all are slow (ways_to_ask.py)
     host_regime.py    one host, whose cause burst.py, cold_cache.py and connection_wear.py find
     handshake.py   when the kernel repeats a handshake that has no answer
@@ -38,7 +38,7 @@ is flagged at most once; an entry at most twice by the formula. Under ``adaptive
 file itself is found slow; lost bytes are a bounded share; while all are slow, only probes are flagged.
 
 Where to change: the default policy, ``adaptive``, flags by ``terms_of`` in ``attempt_limits.py`` (the limit),
-``rule`` in ``common_cause.py`` (whether it is to blame) and ``_flag`` in ``adaptive.py`` (the budget).
+``rule`` in ``ruling.py`` (whether it is to blame) and ``_flag`` in ``adaptive.py`` (the budget).
 The formula flags by ``limit_s`` in ``detector.py``, and it alone reads quantile and padding. The engine asks
 in ``engine/monitor.py``, and cancels the flagged attempts. docs/stragglers.md has the figures.
 """

@@ -1,7 +1,7 @@
 """Decides which attempts that look too slow are stragglers, and which are slow because the network is.
 
 The evidence names suspects. Each must still be too slow if the bytes that its cancellation loses are counted.
-Then ``common_cause.rule`` compares the suspects of a host with the other attempts of that host. Attempts
+Then ``ruling.rule`` compares the suspects of a host with the other attempts of that host. Attempts
 that are to blame are named at once; in doubt one at a time is tried; if all are slow together only a probe
 is cancelled.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cfetch.straggler.attempt_limits import PADDING_S
-from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials, rule
+from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.handshake import find_syns
@@ -77,6 +77,8 @@ class SuspectJudge:
         self._suspected = since
         if not by_host:
             return [], None
+        from cfetch.straggler.ruling import rule  # most checks find no suspect
+
         guilty: list[int] = []
         excused: dict[str, int] = {}
         for host, paces in self._watch.paces_by_host(by_host).items():

@@ -21,9 +21,9 @@ from multidict import CIMultiDict
 
 from cfetch.app.manifest_build import PROBES, UNKNOWN, _hash_tree, build_from_list, build_from_tree, probe
 from cfetch.app.manifest_check import check, convert
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.base.secret import SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.manifest.entry import Digest
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.manifest_reader import ManifestReader

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 
 
 def test_a_runs_clock_begins_at_its_start():

@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import Any
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import (
@@ -18,6 +18,7 @@ from cfetch.base.events import (
     tell_each,
 )
 from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Digest, Entry, safe_path

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, Refused, VolumeFault
 from cfetch.base.events import EntryFinished
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.committing import make_commitment
 from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers

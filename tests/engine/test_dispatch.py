@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.dispatch import Dispatch
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.schedule import NEVER, Schedule

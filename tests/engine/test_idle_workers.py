@@ -2,7 +2,7 @@
 
 import asyncio
 
-from cfetch.base.clock import run_virtual
+from cfetch.base.virtual_clock import run_virtual
 from cfetch.engine.idle_workers import IdleWorkers
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import LocalFault, Transient
 from cfetch.base.events import Progress
 from cfetch.base.secret import SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.storage.directory import Directory
 from cfetch.storage.resume import encode_note, note_for, part_name
 from cfetch.storage.staging import boot_id

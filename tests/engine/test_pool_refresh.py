@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.base.clock import SystemClock
 from cfetch.base.errors import LocalFault, ManifestError, Problem, Refused, Transient
 from cfetch.base.events import UrlRefreshed
 from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.wire.fresh_link import Link
 from cfetch.wire.refresh import REREAD_S, CommandRefresher, ManifestRefresher
 from tests.engine.drive import ListPlan, drive, entry_of

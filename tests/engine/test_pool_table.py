@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import VirtualClock
 from cfetch.base.events import Event, FallbackTriggered, Progress
+from cfetch.base.virtual_clock import VirtualClock
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import RunClock, VirtualClock
+from cfetch.base.clock import RunClock
 from cfetch.base.config.settings import Settings
+from cfetch.base.virtual_clock import VirtualClock
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule

@@ -5,8 +5,9 @@ import itertools
 
 import pytest
 
-from cfetch.base.clock import RunClock, VirtualClock
+from cfetch.base.clock import RunClock
 from cfetch.base.events import SlowdownOver, SlowdownSeen, WidthChanged
+from cfetch.base.virtual_clock import VirtualClock
 from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.simulation.transport import SimTransport
 from tests.engine.drive import drive, entry_of

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault
 from cfetch.base.events import EntryFinished, Progress, RunStarted, tell_each
 from cfetch.base.records import FileRecord, Summary
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.show.summary import Tally

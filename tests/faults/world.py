@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from cfetch.base.clock import VirtualClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.base.virtual_clock import VirtualClock
 from cfetch.manifest.entry import Digest, Entry, safe_path
 
 __all__ = ["EPOCH", "FAULTS", "Ending", "Host", "Object", "Version", "World", "draw_world", "hex_of"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.storage import publisher as module
 from cfetch.storage.disk import InlineDisk
 from cfetch.storage.part import INLINE

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from cfetch.base.secret import SecretUrl
-from cfetch.storage import standing_files
+from cfetch.storage import standing_proofs
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity
 from cfetch.storage.source_records import SourceRecord, set_source
@@ -76,7 +76,7 @@ def test_a_hash_is_computed_of_small_files_only(root, search, monkeypatch):
     entries = [entry_of(n, name, DATA, digest=True) for n, name in enumerate(names)]
     unsized = [entry_of(n, name, DATA, digest=True, size=False) for n, name in enumerate(names)]
     assert search.find(entries) == search.find(unsized) == ["sha256", None, None, None, None]
-    monkeypatch.setattr(standing_files, "MOST_HASHED_BYTES", len(DATA) - 1)
+    monkeypatch.setattr(standing_proofs, "MOST_HASHED_BYTES", len(DATA) - 1)
     assert search.find(entries[:1]) == [None]
 
 

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from cfetch.straggler.common_cause import HOLD_S, MOST_TRY_S, TRY_S, Crowd, Ruling, Suspect, Trials, rule
+from cfetch.straggler.common_cause import HOLD_S, MOST_TRY_S, TRY_S, Crowd, Ruling, Suspect, Trials
+from cfetch.straggler.ruling import rule
 
 NOW = 100.0
 

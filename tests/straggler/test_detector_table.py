@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.straggler.detector import Detector
 from tests.straggler.scenes import MIB, flagged_ids, scene, start
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from cfetch.base.clock import VirtualClock
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import Progress
+from cfetch.base.virtual_clock import VirtualClock
 from cfetch.straggler.detector import Detector
 from tests.engine.drive import drive, entry_of
 from tests.engine.fake import Reply

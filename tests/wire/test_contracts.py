@@ -7,7 +7,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.network import NetworkModel
 from cfetch.plugins.lab.bench.origin import Origin

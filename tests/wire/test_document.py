@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from cfetch.base.clock import SystemClock, VirtualClock, run_virtual
+from cfetch.base.clock import SystemClock
 from cfetch.base.errors import ConfigError, Expired, Refused, Throttled, Transient
 from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.wire.document import Prober, fetch_document, make_chunk_fetcher
 from cfetch.wire.fresh_link import Link

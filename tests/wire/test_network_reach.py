@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import aiohttp
 import pytest
 
-from cfetch.base.clock import run_virtual
 from cfetch.base.errors import Refused, SourceError, Transient
 from cfetch.base.secret import SecretUrl
+from cfetch.base.virtual_clock import run_virtual
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.manifest.urls import UrlError, resolve_url
 from cfetch.wire.connections import APART_S, AT_ONCE, UNKNOWN_NAME_S, ConnectionPool

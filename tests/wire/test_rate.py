@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cfetch.base.clock import RunClock, SystemClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock, SystemClock
 from cfetch.base.config.wire import ALL_HOSTS, RateLimits
 from cfetch.base.events import Progress
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.rate import (
     BURST_S,

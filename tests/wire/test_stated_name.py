@@ -3,8 +3,8 @@
 import pytest
 from multidict import CIMultiDict
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.secret import SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.manifest.names import choose_path
 from cfetch.wire.stated_name import ask_name, read_stated_name
 from tests.engine.fake import FakeTransport, Reply

@@ -23,7 +23,7 @@ from cfetch.storage.buckets.object_store import MAX_KEY_BYTES, ObjectStore
 from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
 from cfetch.storage.source_records import SourceRecord
-from cfetch.storage.standing_files import vouch
+from cfetch.storage.standing_proofs import vouch
 from cfetch.storage.volume_values import BATCHES, BatchRecord, Ended, Holding, Standing, unless_changed
 
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged

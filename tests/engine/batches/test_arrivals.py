@@ -4,8 +4,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from cfetch.base.clock import run_virtual
 from cfetch.base.errors import VolumeFault
+from cfetch.base.virtual_clock import run_virtual
 from cfetch.engine.batches.arrivals import LOOK_S, Arrivals
 from cfetch.plugins.lab.bench.simulation.volume import SimVolume
 from cfetch.storage.volume_values import Holding, batch_id

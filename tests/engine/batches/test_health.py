@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.batches.health import Health
 from tests.engine.flying import new_flights
 

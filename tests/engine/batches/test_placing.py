@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Blocked, Held, LocalFault, VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.show.counts import LiveCounts

@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from cfetch.base.clock import VirtualClock
 from cfetch.base.errors import Transient
+from cfetch.base.virtual_clock import VirtualClock
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import Checkpoint
 from cfetch.plugins.follow.lineage import grow_lineage

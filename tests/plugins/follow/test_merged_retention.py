@@ -2,8 +2,8 @@
 
 import pytest
 
-from cfetch.base.clock import VirtualClock
 from cfetch.base.errors import CheckpointExpired
+from cfetch.base.virtual_clock import VirtualClock
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import decode_checkpoint, encode_checkpoint
 from cfetch.plugins.follow.ranges import ALL_KEYS

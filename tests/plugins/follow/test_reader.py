@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import CheckpointExpired, HostileFeed, Transient
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.manifest.entry import safe_path
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.ranges import ALL_KEYS, Range

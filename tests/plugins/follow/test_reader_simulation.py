@@ -14,8 +14,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import FeedReplaced
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import decode_checkpoint, encode_checkpoint
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange

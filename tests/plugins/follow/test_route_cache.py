@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import HostileFeed, Transient
 from cfetch.base.events import RouteEvent
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.lineage import grow_lineage
 from cfetch.plugins.follow.ranges import Span

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from cfetch.base.clock import VirtualClock, run_virtual
 from cfetch.base.errors import CheckpointExpired, FeedError, FeedReplaced, HostileFeed, Transient
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.lineage import check_ranges, grow_lineage
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position, Range

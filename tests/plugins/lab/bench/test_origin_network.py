@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from cfetch.base.clock import run_virtual
+from cfetch.base.virtual_clock import run_virtual
 from cfetch.plugins.lab.bench.content import Group, Synthetic, SyntheticSet, pieces
 from cfetch.plugins.lab.bench.network import (
     Burst,

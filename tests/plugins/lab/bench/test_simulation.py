@@ -14,9 +14,9 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console
 
-from cfetch.base.clock import run_virtual
 from cfetch.base.errors import CfetchError, UsageError
 from cfetch.base.events import EntryFinished
+from cfetch.base.virtual_clock import run_virtual
 from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule
 from cfetch.plugins.lab.bench.network import NetworkChange, NetworkModel, Slow, Stall

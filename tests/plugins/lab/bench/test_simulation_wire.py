@@ -5,9 +5,10 @@ import itertools
 
 import pytest
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.network import (
     Burst,

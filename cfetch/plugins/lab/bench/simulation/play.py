@@ -10,11 +10,12 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from cfetch.base.clock import RunClock, VirtualClock, run_virtual
+from cfetch.base.clock import RunClock
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import UsageError
 from cfetch.base.events import EntryFinished, Event, Listener
 from cfetch.base.registry import find, list_names
+from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.policies import make_policy
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs

@@ -1254,12 +1254,20 @@ _UNLIKE_THEIR_GROUP = {
     "Databricks SQL statement",
     "ENA file report with several kinds",
     "aws s3 ls --human-readable",
+    "workbook (.xlsx)",
+    "a script with wget and curl",
+    "playlist of segments (HLS)",
+    "description of a data set without files",
+    "playlist of playlists (HLS)",
+    "GeoJSON without files",
+    "saved index of a directory whose links are absolute paths (IIS)",
 }
 
 
 def needs_plugins(sample: Sample) -> bool:
     """Whether a plug-in reads or recognises it: most lists of tools and archives, and a few others."""
-    return (sample in TOOLS or sample in ARCHIVES) is not (sample.name in _UNLIKE_THEIR_GROUP)
+    is_foreign = any(sample in group for group in (TOOLS, MORE_TOOLS, ARCHIVES, MORE_ARCHIVES))
+    return is_foreign is not (sample.name in _UNLIKE_THEIR_GROUP)
 
 
 def find_samples() -> dict[str, list[bytes]]:

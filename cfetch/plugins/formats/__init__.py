@@ -12,6 +12,7 @@
     bucket_ls.py  bucket_json.py        listings by other tools of object stores
     zenodo.py  figshare.py  dataverse.py
     github_release.py  package_index.py
+    page_walk.py                        the pages of a list, each of which names the next
     stac.py  stac_pages.py              the answer of a STAC search; its further pages
     croissant.py  datapackage.py  ro_crate.py
     huggingface_tree.py                 the tree of a repository

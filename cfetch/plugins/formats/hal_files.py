@@ -19,11 +19,10 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 from cfetch.manifest.urls import UrlError, host_of, resolve_url
-from cfetch.run.listings import ask_list
-from cfetch.run.request_connections import open_loop
+from cfetch.plugins.formats.page_walk import walk_pages
+from cfetch.wire.document import Answer
 from cfetch.wire.network import Network
 
-MOST_PAGES = 10_000
 _VERSION = "stash:version"
 
 
@@ -63,26 +62,16 @@ class HalPages:
 
     def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
         """Yield the rows of all pages. Raises UsageError: a page cannot be had, or the pages have no end."""
-        page, url, seen = self._first, self._own_url, {self._own_url}
-        with open_loop(network) as (runner, transport):
-            while True:
-                for fields in _list_files(page):
-                    with suppress(UrlError):  # the reader of the rows reports it
-                        fields["url"] = resolve_url(str(fields["url"]), lambda: url)  # noqa: B023 - called at once
-                    yield fields
-                version = None if "_embedded" in page else _find_href(page, _VERSION)
-                href = _find_href(page, "next") if version is None else f"{version}/files"
-                if href is None:
-                    return
-                url = self._resolve(href, url)
-                if url in seen or len(seen) > MOST_PAGES:
-                    raise UsageError(f"the pages of {SecretUrl(self._own_url)} have no end")
-                seen.add(url)
-                what = f"page {len(seen)} of {SecretUrl(self._own_url)}"
-                answer = runner.run(ask_list(what, SecretUrl(url), transport, clock))
-                if answer.status != 200:
-                    raise UsageError(f"cannot list {what}: HTTP {answer.status}; try again later")
-                page = _read(what, answer.body)
+        for page, url in walk_pages(self._first, self._own_url, self._find_next, _read, clock, network):
+            for fields in _list_files(page):
+                with suppress(UrlError):  # the reader of the rows reports it
+                    fields["url"] = resolve_url(str(fields["url"]), lambda: url)  # noqa: B023 - called at once
+                yield fields
+
+    def _find_next(self, page: dict[str, Any], url: str) -> str | None:
+        version = None if "_embedded" in page else _find_href(page, _VERSION)
+        href = _find_href(page, "next") if version is None else f"{version}/files"
+        return None if href is None else self._resolve(href, url)
 
     def _resolve(self, href: str, url: str) -> str:
         """The address of the next page; a login is for one host, so it must be the same one."""
@@ -93,9 +82,11 @@ class HalPages:
         raise UsageError(f"a page of {SecretUrl(self._own_url)} names a next page that is not of its host")
 
 
-def _read(what: str, body: bytes) -> dict[str, Any]:
+def _read(what: str, answer: Answer) -> dict[str, Any]:
+    if answer.status != 200:
+        raise UsageError(f"cannot list {what}: HTTP {answer.status}; try again later")
     with suppress(BrokenDocumentError, UnicodeDecodeError):
-        page = decode_text(body.decode(), 1)
+        page = decode_text(answer.body.decode(), 1)
         if isinstance(page, dict) and "_links" in page:
             return page
     raise UsageError(f"{what} is no list of files; try again later")

@@ -16,12 +16,10 @@ from cfetch.manifest.formats.whole_json import load_object
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.plugins.formats.page_walk import walk_pages
 from cfetch.plugins.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
-from cfetch.run.listings import ask_list
-from cfetch.run.request_connections import open_loop
+from cfetch.wire.document import Answer
 from cfetch.wire.network import Network
-
-MOST_PAGES = 10_000  # of up to 10,000 items each; a server whose pages have no end is stopped there
 
 
 class StacPages:
@@ -40,18 +38,9 @@ class StacPages:
         Raises:
             UsageError: a page cannot be had, or the pages have no end.
         """
-        page, url, seen = self._first, self._own_url, {self._own_url}
-        yield from self._list_assets(page, url)
-        with open_loop(network) as (runner, transport):
-            while (following := find_next_page(page, url)) is not None and page.get("features"):
-                url = following
-                if url in seen or len(seen) > MOST_PAGES:
-                    raise UsageError(f"the pages of {SecretUrl(self._own_url)} have no end")
-                seen.add(url)
-                what = f"page {len(seen)} of {SecretUrl(self._own_url)}"
-                answer = runner.run(ask_list(what, SecretUrl(url), transport, clock))
-                page = _read(what, answer.body if answer.status == 200 else b"")
-                yield from self._list_assets(page, url)
+        page = self._first
+        for page, url in walk_pages(self._first, self._own_url, _find_next, _read, clock, network):
+            yield from self._list_assets(page, url)
         if self._left_out:
             self.doubt = describe_left_out(self._left_out)
         if page.get("features"):  # there may be a link to an empty page
@@ -69,7 +58,12 @@ class StacPages:
             raise UsageError(f"{SecretUrl(url)}: {error}") from None
 
 
-def _read(what: str, body: bytes) -> dict[str, Any]:
+def _find_next(page: dict[str, Any], url: str) -> str | None:
+    return find_next_page(page, url) if page.get("features") else None
+
+
+def _read(what: str, answer: Answer) -> dict[str, Any]:
+    body = answer.body if answer.status == 200 else b""
     with suppress(BrokenDocumentError, UnicodeDecodeError):
         page = decode_text(body.decode(), 1)
         if isinstance(page, dict) and page.get("type") == "FeatureCollection":

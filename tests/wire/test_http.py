@@ -10,6 +10,7 @@ import socket
 import ssl
 from unittest.mock import Mock
 
+import aiohappyeyeballs
 import aiohttp
 import pytest
 import trustme
@@ -435,22 +436,25 @@ async def test_a_late_handshake_is_told_apart_from_a_slow_reply(transport, monke
     A gate holds the connection back, not the kernel: whether and when one asks a full backlog again differs.
     """
     gate = asyncio.Event()
-    connect = aiohttp.connector.aiohappyeyeballs.start_connection
+    connect = aiohappyeyeballs.start_connection
+
+    def is_under_way():
+        return connecting.since_s is not None
 
     async def connect_late(*args, **options):
         await gate.wait()
         return await connect(*args, **options)
 
-    monkeypatch.setattr(aiohttp.connector.aiohappyeyeballs, "start_connection", connect_late)
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_late)
     with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts nothing, so it says nothing
         connecting = Connecting(asyncio.get_running_loop().time)
         url = SecretUrl(f"http://127.0.0.1:{listener.getsockname()[1]}/")
         asking = asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
         async with asyncio.timeout(30.0):
-            while connecting.since_s is None:
+            while not is_under_way():
                 await asyncio.sleep(0)
             gate.set()
-            while connecting.since_s is not None:
+            while is_under_way():
                 await asyncio.sleep(0)
         assert connecting.total_s(0.0) > 0
         assert not asking.done()  # the connection is made, and the reply is slow

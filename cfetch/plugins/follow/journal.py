@@ -43,6 +43,7 @@ NEXT = "next.json"
 TOMBSTONES = "tombstones.jsonl"
 STATUS = "status.json"
 FILTER = "filter.json"
+BEGIN = "begin.json"
 IN_STEP_S = 60.0  # a follower with nothing to do does not write to the disk more often
 SNAPSHOT = "resync.sqlite"  # while it is there, the follower compares its files with the feed
 HELD = "{holder} follows this feed into this destination already; wait for it, or stop it"
@@ -108,7 +109,7 @@ class Journal:
             except BaseException:
                 os.close(self._lock)
                 raise
-            for name in (CHECKPOINT, STEP, NEXT, STATUS, FILTER):
+            for name in (CHECKPOINT, STEP, NEXT, STATUS, FILTER, BEGIN):
                 remove_temporaries(self.directory / name)
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, msgspec.json.encode(this_owner("")), 0)
@@ -197,7 +198,7 @@ class Journal:
     def begin_resync(self) -> None:
         """Forget the position in the feed: all of the feed is to be read, and compared with what is here."""
         with on_disk(self.directory):
-            for name in (NEXT, STEP, SNAPSHOT, f"{SNAPSHOT}-journal"):  # SQLite's, after a kill
+            for name in (NEXT, STEP, BEGIN, SNAPSHOT, f"{SNAPSHOT}-journal"):  # SQLite's, after a kill
                 (self.directory / name).unlink(missing_ok=True)
             make_file(self.snapshot)
             (self.directory / CHECKPOINT).unlink(missing_ok=True)
@@ -233,6 +234,21 @@ class Journal:
             self.begin_resync()
         replace_file(path, msgspec.json.encode(wanted))
         return is_other
+
+    def keep_begin(self, wanted_s: float | None) -> float | None:
+        """The time from which the feed is read: ``wanted_s`` where there is no position, else the kept one.
+
+        It is kept, so that ranges of which nothing has been read yet begin at the same time in a later run,
+        also if that asks for another. Seconds since 1970; None: the feed is read from its oldest change on.
+        """
+        path = self.directory / BEGIN
+        with on_disk(path):
+            if path.exists():
+                return msgspec.json.decode(path.read_bytes(), type=float)
+        if wanted_s is None or (self.directory / CHECKPOINT).exists() or self.is_resyncing():
+            return None
+        replace_file(path, msgspec.json.encode(wanted_s))
+        return wanted_s
 
     # for people
 

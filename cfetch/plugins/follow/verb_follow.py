@@ -58,9 +58,10 @@ From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="Where there is no position yet: begin now, and leave alone what the feed has already (default: "
-        "begin with the oldest change that it keeps). A time is refused, as cfetch learns none of changes.",
-        metavar="now",
+        help="Where there is no position yet: begin now, or with the first change after a time (UTC unless "
+        "it states its zone; for kinesis:// and cosmos+https://), and leave alone what the feed has already "
+        "(default: begin with the oldest change that it keeps).",
+        metavar="now|TIME",
         show_default=False,
     ),
 ]
@@ -188,7 +189,8 @@ def follow(
         paths=PathFilter(tuple(include or ()), tuple(exclude or ())),
         consistent=consistent,
         adopt=adopt,
-        from_now=_parse_from(begin, feed),
+        from_now=begin == "now",
+        begin_s=None if begin in (None, "now") else _parse_time(begin),
     )
     if resync + verify + status > 1:
         raise ConfigError("--resync, --verify and --status are three commands; give one of them")
@@ -200,22 +202,20 @@ def follow(
         _keep_in_step(feed, resolved, options)
 
 
-def _parse_from(begin: str | None, feed: str) -> bool:
-    """Whether to begin now. Raises ConfigError: a time is given, or something else."""
-    if begin is None or begin == "now":
-        return begin is not None
-    from datetime import datetime
-
-    from cfetch.plugins.follow.journal import name_feed
+def _parse_time(text: str) -> float:
+    """The seconds since 1970. Raises ConfigError: it is no time, or is still to come."""
+    from datetime import UTC, datetime
 
     try:
-        datetime.fromisoformat(begin)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"--from is {printable(begin, 60)!r} but must be the word now") from None
-    raise ConfigError(
-        f"--from {begin}: cfetch learns no times of changes from {name_feed(feed)}; give --from now, or "
-        "leave it out to begin with the oldest change that the feed keeps"
-    )
+        raise ConfigError(
+            f"--from is {printable(text, 60)!r} but must be now, or a time as 2026-11-01 or 2026-11-01T06:00Z"
+        ) from None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    if time > datetime.now(UTC):
+        raise ConfigError(f"--from is {text}, which is still to come; give now, or a time before it")
+    return time.timestamp()
 
 
 def _keep_in_step(feed: str, resolved: Resolved, options: "FollowOptions") -> None:

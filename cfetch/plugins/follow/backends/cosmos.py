@@ -15,6 +15,7 @@ import hmac
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from email.utils import formatdate
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
@@ -26,9 +27,10 @@ from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.rows import KEYS
 from cfetch.plugins.follow.backends.change_log import News, Seen
-from cfetch.plugins.follow.backends.feed_kind import FeedKind, observe
+from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, observe
 from cfetch.plugins.follow.backends.observed import Upstream
 from cfetch.plugins.follow.backends.web import Web, read_json
+from cfetch.plugins.follow.source import FeedSource
 
 KEY_VARIABLE = "AZURE_COSMOS_KEY"
 VERSION = "2018-12-31"
@@ -81,8 +83,11 @@ class _Moved(Exception):
 class CosmosUpstream:
     """An ``Upstream``: the container at ``url``, as ``https://ACCOUNT.documents.azure.com/dbs/DB/colls/C``."""
 
-    def __init__(self, url: SecretUrl, web: Web, key: SecretText) -> None:
-        """Raises UsageError: the key is no base64, or the URL is of something else."""
+    def __init__(self, url: SecretUrl, web: Web, key: SecretText, begin_s: float | None = None) -> None:
+        """``begin_s``: without a cursor, begin with the items that changed after this time (since 1970).
+
+        Raises UsageError: the key is no base64, or the URL is of something else.
+        """
         self.shown = str(url)
         self.account = url.origin()
         self._url = url.reveal().rstrip("/")
@@ -94,6 +99,7 @@ class CosmosUpstream:
         except binascii.Error:
             raise UsageError(f"the key in {KEY_VARIABLE} is not of the form that Azure gives") from None
         self._web = web
+        self._begin_s = begin_s
         self._ranges: list[_Range] = []
 
     async def ask(self, cursor: str, list_directories: Callable[[], set[str]]) -> News:
@@ -137,6 +143,8 @@ class CosmosUpstream:
             headers |= {"x-ms-read-key-type": "EffectivePartitionKeyRange"} | keys
         if token.continuation:
             headers["If-None-Match"] = token.continuation
+        elif self._begin_s is not None:
+            headers["If-Modified-Since"] = formatdate(self._begin_s, usegmt=True)
         status, body, fields = await self._get("docs", headers)
         if status == HTTPStatus.NOT_MODIFIED:
             return token, []
@@ -223,11 +231,15 @@ def _make_seen(item: dict[str, Any]) -> Seen | None:
     return Seen(path, row, str(item.get("_etag", ""))) if "url" in row else None
 
 
-def _make_upstream(url: SecretUrl, web: Web, _: list[str]) -> Upstream:
+def _make_upstream(url: SecretUrl, web: Web, _: list[str], begin_s: float | None) -> Upstream:
     key = os.environ.get(KEY_VARIABLE)
     if not key:
         raise UsageError(f"the login for {url} is missing: put the account's key into {KEY_VARIABLE}")
-    return CosmosUpstream(url, web, SecretText(key))
+    return CosmosUpstream(url, web, SecretText(key), begin_s)
 
 
-FEED = FeedKind("cosmos+https://…", observe("", _make_upstream), WEB)
+def _open_container(name: FeedName, context: FeedContext) -> FeedSource:
+    return observe("", partial(_make_upstream, begin_s=context.begin_s))(name, context)
+
+
+FEED = FeedKind("cosmos+https://…", _open_container, WEB, begins_at_times=True)

@@ -43,6 +43,7 @@ class FeedContext(NamedTuple):
     clock: Clock
     directory: Path | None = None
     tell_left_out: Callable[[str], None] | None = None
+    begin_s: float | None = None
 
     def open_log(self, upstream: Upstream) -> FeedSource:
         """The feed of a source without a log, which cfetch keeps (``observed.py``). Raises LocalFault."""
@@ -62,7 +63,8 @@ class FeedKind(NamedTuple):
     read it, and sends no request; it raises UsageError and LocalFault. ``transfers``: the schemes that may
     stand behind ``KIND+``; none: the name is ``KIND://…``. ``is_owners``: only who may write to the reader's
     own account can write the feed, so that its links may lead anywhere. ``lists_all``: it can tell all files
-    that there are, and not only the latest changes.
+    that there are, and not only the latest changes. ``begins_at_times``: it can begin with the first change
+    after a time, so its opener heeds ``FeedContext.begin_s``.
     """
 
     form: str
@@ -70,6 +72,7 @@ class FeedKind(NamedTuple):
     transfers: tuple[str, ...] = ()
     is_owners: bool = False
     lists_all: bool = True
+    begins_at_times: bool = False
 
 
 MakeUpstream = Callable[[SecretUrl, Web, list[str]], Upstream]

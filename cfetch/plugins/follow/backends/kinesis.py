@@ -60,14 +60,16 @@ class _Kept(NamedTuple):
 class KinesisSource:
     """A ``FeedSource``. An open shard that has been split is read to its end before it is ``Gone``.
 
-    ``info`` and reads of closed shards never wait for the shards that archive them.
+    ``info`` and reads of closed shards never wait for the shards that archive them. ``begin_s``: who has
+    no place in a shard yet begins with its first record after this time, in seconds since 1970.
     """
 
     reads_at_once = 1  # a shard answers five reads a second, and they are few
 
-    def __init__(self, api: KinesisApi, clock: Clock) -> None:
+    def __init__(self, api: KinesisApi, clock: Clock, begin_s: float | None = None) -> None:
         self._api = api
         self._clock = clock
+        self._begin_s = begin_s
         self._stream: KinesisStream | None = None
         self._shards = Shards({})
         self._kept: OrderedDict[tuple[str, int], _Kept] = OrderedDict()
@@ -187,7 +189,7 @@ class KinesisSource:
         place = decode_place(next_lsn)
         is_early = place.sequence < shard.first
         if next_lsn == 0:
-            return await self._api.iterator(shard.id, "TRIM_HORIZON")
+            return await self._open_oldest(shard, stream)
         has_lost = await self._has_lost(shard, stream)
         is_sure = not has_lost or self._is_recent(place, stream)
         if not is_sure and (is_early or not await self._has_record(shard, place.sequence)):
@@ -202,7 +204,17 @@ class KinesisSource:
             except Unknown:  # its record was dropped, but no later one
                 if not has_lost:
                     raise
-        return await self._api.iterator(shard.id, "TRIM_HORIZON")
+        return await self._open_oldest(shard, stream)
+
+    async def _open_oldest(self, shard: Shard, stream: KinesisStream) -> str:
+        """Open an iterator at the first record that is kept, or the first after the time to begin at.
+
+        A time before the oldest record that may be kept means that record: the service refuses none.
+        """
+        oldest_s = self._clock.wall() - timedelta(hours=stream.retention_h).total_seconds()
+        if self._begin_s is None or self._begin_s <= oldest_s:
+            return await self._api.iterator(shard.id, "TRIM_HORIZON")
+        return await self._api.iterator(shard.id, "AT_TIMESTAMP", time_s=self._begin_s)
 
     async def _has_lost(self, shard: Shard, stream: KinesisStream) -> bool:
         """Whether some of the shard's records have been dropped already, or may have."""
@@ -281,7 +293,9 @@ def _make_digest(text: str) -> str:
 def _open_stream(name: FeedName, context: FeedContext) -> KinesisSource:
     stream, region, endpoint = parse_resource(name, "stream")
     api = KinesisApi(stream, region=region, clock=context.clock, jitter=random.random, endpoint=endpoint)
-    return KinesisSource(api, context.clock)
+    return KinesisSource(api, context.clock, context.begin_s)
 
 
-FEED = FeedKind("kinesis://STREAM?region=REGION", _open_stream, is_owners=True, lists_all=False)
+FEED = FeedKind(
+    "kinesis://STREAM?region=REGION", _open_stream, is_owners=True, lists_all=False, begins_at_times=True
+)

@@ -1,7 +1,7 @@
 """The calls of Kinesis that a reader of a stream needs."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -93,9 +93,16 @@ class KinesisApi:
                 return shards
             query = {"NextToken": reply["NextToken"]}
 
-    async def iterator(self, shard: str, kind: str, sequence: int | None = None) -> str:
-        """Make an iterator: ``kind`` TRIM_HORIZON, AT_SEQUENCE_NUMBER or AFTER_SEQUENCE_NUMBER."""
-        query = {} if sequence is None else {"StartingSequenceNumber": str(sequence)}
+    async def iterator(
+        self, shard: str, kind: str, sequence: int | None = None, time_s: float | None = None
+    ) -> str:
+        """Make an iterator.
+
+        ``kind``: TRIM_HORIZON, AT_SEQUENCE_NUMBER, AFTER_SEQUENCE_NUMBER, or AT_TIMESTAMP with ``time_s``.
+        """
+        query: dict[str, Any] = {} if sequence is None else {"StartingSequenceNumber": str(sequence)}
+        if time_s is not None:
+            query["Timestamp"] = datetime.fromtimestamp(time_s, UTC)
         reply = await self._client.ask(
             "get_shard_iterator", StreamName=self.stream, ShardId=shard, ShardIteratorType=kind, **query
         )

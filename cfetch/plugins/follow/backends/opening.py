@@ -24,11 +24,13 @@ def open_feed(
     clock: Clock,
     directory: Path | None = None,
     tell_left_out: Callable[[str], None] | None = None,
+    begin_s: float | None = None,
 ) -> FeedSource:
     """Open a feed in the event loop that will read it; no request is sent yet.
 
     ``directory``: of the log of an observed source (``observed.py``); None: a temporary one, so that the
     source is listed anew. ``tell_left_out`` gets each file that the source or its publisher leaves out.
+    ``begin_s``: leave out what changed before this time, in seconds since 1970; only for ``begins_at_times``.
 
     Raises:
         UsageError: the name cannot be that of a feed.
@@ -44,7 +46,7 @@ def open_feed(
     if kind is None:
         scheme = show_name(name.partition("://")[0], 40)
         raise UsageError(f"{scheme}:// is not a kind of feed that cfetch knows; known are {_list_known()}")
-    return kind.open(parts, FeedContext(network, clock, directory, tell_left_out))
+    return kind.open(parts, FeedContext(network, clock, directory, tell_left_out, begin_s))
 
 
 def find_host(name: str) -> str | None:
@@ -57,6 +59,12 @@ def find_host(name: str) -> str | None:
     if kind is None or kind.is_owners:
         return None
     return SecretUrl(parts.url).host()
+
+
+def begins_at_times(name: str) -> bool:
+    """Whether the feed can begin with the first change after a time."""
+    kind = _find_kind(_split(name))
+    return kind is not None and kind.begins_at_times
 
 
 def lists_all_files(name: str) -> bool:

@@ -38,7 +38,7 @@ from cfetch.base.records import Summary
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import SafePath
 from cfetch.plugins.follow.backends.change_log import forget_log
-from cfetch.plugins.follow.backends.opening import find_host, lists_all_files, open_feed
+from cfetch.plugins.follow.backends.opening import begins_at_times, find_host, lists_all_files, open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
 from cfetch.plugins.follow.journal import STEP, Journal, JournalStep, locate_journal, name_feed
@@ -94,7 +94,8 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``resync``: forget the position, and compare all files here with the feed first. ``paths``: those of the
     feed that are taken; the others are left alone. ``consistent``: a directory for ``Generations``.
     ``adopt``: first take all files here for files of the feed, which may be replaced and deleted.
-    ``from_now``: where there is no position yet, leave alone what the feed has already.
+    ``from_now``: where there is no position yet, leave alone what the feed has already; ``begin_s``: what
+    changed before this time, in seconds since 1970.
     """
 
     versions: Literal["all", "latest"] = "latest"
@@ -109,6 +110,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     consistent: Path | None = None
     adopt: bool = False
     from_now: bool = False
+    begin_s: float | None = None
 
 
 class Followed(NamedTuple):
@@ -153,7 +155,8 @@ def follow(
         runner = stack.enter_context(asyncio.Runner())
         if options.resync:
             forget_log(journal.directory)
-        source = runner.run(_open_source(feed, network, clock, journal.directory, emit_line))
+        begin_s = None if options.resync else journal.keep_begin(options.begin_s)
+        source = runner.run(_open_source(feed, network, clock, journal.directory, emit_line, begin_s))
         stack.callback(lambda: runner.run(source.close()))
         hosts = LinkHosts(find_host(feed), options.allow_hosts, asked)
         own = stack.enter_context(OwnFiles(locate_own_files(directory)))
@@ -171,7 +174,17 @@ def follow(
         if journal.keep_filter(options.paths):
             emit_line("feed: other paths are taken than before")
         stack.callback(plans.archive)
-        return _Follower(source, journal, plans, generations, options, emit_line, clock, runner).run()
+        return _Follower(
+            source,
+            journal,
+            plans,
+            generations,
+            options,
+            emit_line,
+            clock,
+            runner,
+            lists_all=lists_all_files(feed),
+        ).run()
 
 
 def _check_options(feed: str, settings: Settings, options: FollowOptions, where: Places) -> None:
@@ -182,8 +195,14 @@ def _check_options(feed: str, settings: Settings, options: FollowOptions, where:
         raise ConfigError(
             "a stream keeps changes for days, and does not name older files: give --resync without --delete"
         )
-    if options.from_now and (options.resync or options.consistent is not None):
+    begins_late = options.from_now or options.begin_s is not None
+    if begins_late and (options.resync or options.consistent is not None):
         raise ConfigError("--from leaves older files out; --resync and --consistent are for all of them")
+    if options.begin_s is not None and not begins_at_times(feed):
+        raise ConfigError(
+            f"--from TIME: {name_feed(feed)} does not say when its changes were made; give --from now, or "
+            "leave --from out to begin with the oldest change that the feed keeps"
+        )
     if options.adopt and not where.directories:
         raise ConfigError("--adopt is for directories; cfetch marks the objects that it puts in a store")
     if options.delete and len(where.directories) < len(where.roots):
@@ -193,12 +212,24 @@ def _check_options(feed: str, settings: Settings, options: FollowOptions, where:
 
 
 async def _open_source(
-    feed: str, network: Network, clock: Clock, directory: Path, emit_line: Callable[[str], None]
+    feed: str,
+    network: Network,
+    clock: Clock,
+    directory: Path,
+    emit_line: Callable[[str], None],
+    begin_s: float | None,
 ) -> FeedSource:
     def tell_left_out(text: str) -> None:
         emit_line(f"feed: left out: {text}")
 
-    return open_feed(feed, network=network, clock=clock, directory=directory, tell_left_out=tell_left_out)
+    return open_feed(
+        feed,
+        network=network,
+        clock=clock,
+        directory=directory,
+        tell_left_out=tell_left_out,
+        begin_s=begin_s,
+    )
 
 
 class _Follower:
@@ -212,6 +243,8 @@ class _Follower:
         emit_line: Callable[[str], None],
         clock: Clock,
         runner: asyncio.Runner,
+        *,
+        lists_all: bool,
     ) -> None:
         self._source = source
         self._journal = journal
@@ -220,6 +253,7 @@ class _Follower:
         self._options = options
         self._emit_line = emit_line
         self._clock = clock
+        self._lists_all = lists_all
         self._cache = RouteCache(clock, enabled=options.route_cache, listener=span_listener())
         self._reader: Reader | None = None
         self._pending: dict[SafePath, Change] = {}
@@ -375,9 +409,13 @@ class _Follower:
                     self._stop.run(self._wait)
             paths = self._options.paths
             own, others = self._plans.mirror.list_others(snapshot.has, paths)
-            applies = self._options.delete
-            self._emit_line(resync_text(snapshot.count(), len(own), others, applies_deletes=applies))
-            if self._options.delete:
+            # A stream does not name what it has forgotten, so only its own deletes are applied.
+            applies = self._options.delete and self._lists_all
+            compared = resync_text(
+                snapshot.count(), len(own), others, applies_deletes=applies, lists_all=self._lists_all
+            )
+            self._emit_line(compared)
+            if applies:
                 self._plans.delete(own)
                 self._record_deletes([Change(0, key_of(path), path, None) for path in own])
             self._pending, self._plans.compares = {}, True

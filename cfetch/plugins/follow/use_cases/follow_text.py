@@ -54,17 +54,24 @@ def step_text(upserts: int, deletes: int, *, applies_deletes: bool) -> str:
     return f"feed: {', '.join(filter(None, parts))}"
 
 
-def resync_text(files: int, others: int, foreign: int, *, applies_deletes: bool) -> str:
-    """The comparison of all files with the feed; ``foreign``: files that this follower has not put here.
+def resync_text(
+    files: int, others: int, foreign: int, *, applies_deletes: bool, lists_all: bool = True
+) -> str:
+    """The comparison of all files with the feed.
+
+    ``foreign``: files that this follower has not put here. ``lists_all``: the feed names all of its files.
 
     >>> resync_text(3, 0, 0, applies_deletes=False)
     'feed: has 3 files, which are compared with those here'
     >>> resync_text(3, 2, 0, applies_deletes=False)
     'feed: has 3 files, which are compared with those here; 2 files that it lacks kept (see --delete)'
+    >>> resync_text(3, 1, 0, applies_deletes=False, lists_all=False)
+    'feed: has 3 files, which are compared with those here; 1 file that it lacks kept, as it may forget files'
     >>> resync_text(3, 0, 1, applies_deletes=True)
     'feed: has 3 files, which are compared with those here; 1 file that it lacks kept, as others put it here'
     """
-    fate = "to be deleted" if applies_deletes else "kept (see --delete)"
+    kept = "kept (see --delete)" if lists_all else "kept, as it may forget files"
+    fate = "to be deleted" if applies_deletes else kept
     lacking = f"; {plural(others, 'file')} that it lacks {fate}" if others else ""
     if foreign:
         lacking += f"; {plural(foreign, 'file')} that it lacks kept, as others put {_it(foreign)} here"

@@ -102,6 +102,9 @@ class Stream(models.Stream):
             self.behind_ms = int(value)
         elif name == "test:refuse-gone":
             self.refuses_gone = True
+        elif name == "test:age":  # the records so far came so many seconds earlier
+            for record in (record for shard in self.shards.values() for record in shard.records.values()):
+                record.created_at -= int(value)
         elif name == "test:delete":
             self.status = "DELETING"
 
@@ -130,6 +133,8 @@ def get_shard_iterator(
     shard = stream.shards[shard_id]
     if shard_iterator_type == "TRIM_HORIZON":
         return Iterator.text(stream, shard, 0)
+    if shard_iterator_type == "AT_TIMESTAMP":
+        return Iterator.text(stream, shard, shard.get_sequence_number_at(at_timestamp))
     number = int(starting_sequence_number)
     if not shard.starting <= number < shard.starting + (1 << 70):
         raise refused("InvalidArgumentException")

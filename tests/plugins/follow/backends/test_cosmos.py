@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from email.utils import parsedate_to_datetime
 from itertools import count
 
 import pytest
@@ -74,10 +75,13 @@ class Container:
         low, high = self.ranges[name]
         low, high = headers["x-ms-start-epk"] or low, headers["x-ms-end-epk"] or high
         after = int((headers["If-None-Match"] or '"0"').strip('"'))
+        since = headers["If-Modified-Since"]
+        assert not (after and since), "a continuation is where to go on"
+        since_s = parsedate_to_datetime(since).timestamp() if since else 0
         later = sorted(
             (lsn, json.dumps(item))
             for path, (lsn, item) in self.items.items()
-            if lsn > after and low <= hash_of(path) < high
+            if lsn > after and low <= hash_of(path) < high and item["_ts"] > since_s
         )[: self.page]
         if not later:
             return 304, b"", {"etag": f'"{after}"'}
@@ -125,6 +129,20 @@ def test_items_come_change_and_go(container, mirror):
     container.asked.clear()
     mirror.follow()
     assert container.asked == ["0", "0"]
+
+
+def test_a_follower_begins_at_a_time(container, mirror):
+    """In later runs too, whatever time they name: partitions of which nothing was read begin at the same."""
+    container.split("0")
+    container.put("old", _ts=1000)
+    container.put("new", _ts=3000)
+    assert mirror.follow(begin_s=2000.0).files.done == 1
+    container.put("a", _ts=3001)
+    container.put("b", _ts=3002)
+    mirror.follow(begin_s=3002.0)
+    assert mirror.names() == ["a", "b", "new"]
+    mirror.follow(resync=True)
+    assert mirror.names() == ["a", "b", "new", "old"]
 
 
 def test_partitions_split_and_merge_between_runs(container, mirror):

@@ -101,7 +101,7 @@ class KinesisWorld:
         self.opened = []
         self.source = self.reopened()
 
-    def reopened(self):
+    def reopened(self, begin_s=None):
         api = KinesisApi(
             self.stream,
             region=REGION,
@@ -110,7 +110,7 @@ class KinesisWorld:
             endpoint=self.endpoint,
             session=self.session,
         )
-        self.opened.append(KinesisSource(api, self.clock))
+        self.opened.append(KinesisSource(api, self.clock, begin_s))
         return self.opened[-1]
 
     def put(self, row, key=None, **options):
@@ -274,6 +274,26 @@ async def test_who_begins_with_nothing_gets_a_place_that_proves_something(world)
     with pytest.raises(CheckpointExpired):
         await page(world.reopened(), of, moved.next_lsn)
     assert isinstance(await page(world.reopened(), of, 0), Page)
+
+
+async def test_who_begins_at_a_time_gets_what_came_after_it(world):
+    """Also from a shard that was split since; a time before the oldest record that is kept means that one."""
+    of = await shard_of(world.source)
+    await world.append("a")
+    world.lever("age", "3600")
+    await world.append("b")
+    await world.split(of)
+    low, high = (await listed(world.source)).ranges
+    await world.append("c")
+
+    async def read(age_s):
+        source = world.reopened(world.clock.wall() - age_s)
+        parts = [(low.id, of), (low.id, low.id), (high.id, high.id)]
+        pages = [await drained(source, via, name, from_lsn=0) for via, name in parts]
+        return [change.path for page in pages for change in page]
+
+    assert await read(60) == ["b", "c"]
+    assert await read(7200) == await read(2 * DAY_S) == ["a", "b", "c"]
 
 
 async def test_a_shard_made_after_the_oldest_record_has_lost_nothing(world):

@@ -70,7 +70,7 @@ def test_a_follower_may_begin_now(world):
 
 
 def test_a_position_that_no_feed_can_state_is_refused(tmp_path):
-    """A time, as no feed states any to cfetch; and options that are for all files of the feed."""
+    """A time, where the feed states none; one to come; and options that are for all files of the feed."""
 
     def refuse(*options):
         command = [sys.executable, "-m", "cfetch", "follow", "http://127.0.0.1:1/", "--to", "m", *options]
@@ -78,8 +78,9 @@ def test_a_position_that_no_feed_can_state_is_refused(tmp_path):
         assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
         return " ".join(done.stderr.split())
 
-    assert "cfetch learns no times of changes from http://127.0.0.1:1;" in refuse("--from", "2026-01-01")
-    assert "--from is 'yesterday' but must be the word now" in refuse("--from", "yesterday")
+    assert "http://127.0.0.1:1 does not say when its changes were made" in refuse("--from", "2026-01-01")
+    assert "--from is 'yesterday' but must be now, or a time" in refuse("--from", "yesterday")
+    assert "which is still to come" in refuse("--from", "9999-01-01T00:00+01:00")
     assert "--resync and --consistent are for all of them" in refuse("--from", "now", "--resync")
 
 

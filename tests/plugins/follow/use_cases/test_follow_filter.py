@@ -3,6 +3,8 @@
 import pytest
 
 from cfetch.base.config.path_filter import PathFilter
+from cfetch.plugins.follow.snapshot import Snapshot
+from cfetch.plugins.follow.use_cases import follow as use_case
 from tests.app.command import cfetch
 from tests.plugins.follow.follow_world import open_world
 
@@ -55,6 +57,17 @@ def test_another_filter_reads_all_of_the_feed_again(world):
     assert world.tree() == {"a": b"1", "b": b"5"}
     world.follow(delete=True)
     assert world.tree() == world.served.tree()
+
+
+def test_another_filter_deletes_nothing_that_a_stream_forgot(world, monkeypatch):
+    """A stream names the changes of some days only; what it names no longer is not deleted."""
+    world.served.write({"a": "1", "b": "2"})
+    world.follow(paths=PathFilter((), ("c",)), delete=True)
+    monkeypatch.setattr(use_case, "lists_all_files", lambda _: False)
+    monkeypatch.setattr(Snapshot, "has", lambda _, path: path != "b")
+    world.follow(delete=True)
+    assert world.tree() == {"a": b"1", "b": b"2"}
+    assert any("1 file that it lacks kept, as it may forget files" in line for line in world.lines)
 
 
 def test_the_command_takes_patterns(world):

@@ -258,14 +258,14 @@ class _Follower:
         self._reader: Reader | None = None
         self._pending: dict[SafePath, Change] = {}
         self._tally = FollowTally()
-        self._began_s = clock.monotonic()
-        self._tried_s = self._began_s  # when the pending changes were tried last
+        self._tried_s = clock.monotonic()  # when the pending changes were tried last
         self._is_last_word = False
         self._stop = StoppableRunner(runner)
 
     def run(self) -> Followed:
         """Follow the feed to its end, or until an error ends the follower; then sum up."""
         error: CfetchError | None = None
+        began_s = self._clock.monotonic()
         with listen(self._stop.end):
             try:
                 self._follow_steps()
@@ -276,9 +276,9 @@ class _Follower:
         if error is not None and not isinstance(error, Interrupted):
             with suppress(LocalFault):  # perhaps the disk is the error
                 self._journal.note_error(str(error), self._clock.wall())
-        return Followed(self._sum_up(error), error)
+        return Followed(self._sum_up(error, self._clock.monotonic() - began_s), error)
 
-    def _sum_up(self, error: CfetchError | None) -> Summary:
+    def _sum_up(self, error: CfetchError | None, elapsed_s: float) -> Summary:
         """Make the summary, and say how the follower ended unless the command names the error."""
         reader, counts = self._reader, self._cache.counts
         feed = Summary.Feed(
@@ -289,7 +289,6 @@ class _Follower:
             info_requests=counts.info_requests,
             info_requests_saved=counts.info_requests_saved,
         )
-        elapsed_s = self._clock.monotonic() - self._began_s
         waiting = list(self._pending)
         summary = self._tally.summary(elapsed_s, waiting, error, self._plans.mirror.metrics, feed)
         if error is None or isinstance(error, Interrupted):

@@ -193,9 +193,11 @@ async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path)
         before = stood(tmp_path)
         first.send_signal(signal.SIGCONT)
         woken = await ended(first)
-        metrics = ".cfetch/metrics/" + second.document["instant"] + ".jsonl"
-        assert {name: was for name, was in stood(tmp_path).items() if name != metrics} == {
-            name: was for name, was in before.items() if name != metrics
+        # what it has to say of itself, and what it has learned of the host if it has ended a download meanwhile
+        its_own = {f".cfetch/metrics/{second.document['instant']}.jsonl", ".cfetch/baseline.json"}
+        after = stood(tmp_path)
+        assert {name: after[name] for name in after.keys() - its_own} == {
+            name: before[name] for name in before.keys() - its_own
         }
     assert woken.code == 4
     assert "was completed by another run while this one stood still" in woken.err

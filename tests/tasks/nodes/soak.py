@@ -112,16 +112,16 @@ def soak(
     small: int = 400,
     hurting_s: float = 12.0,
 ) -> Report:
-    """One plan after the other for so many seconds, and until a node was hurt, each in a directory of its own."""
+    """One plan after the other for so many seconds, and until a node was hurt; each below ``folder``."""
     dice, report, twice = random.Random(seed), Report(), []
     names = {f"l/{n}": 2 * MIB for n in range(large)} | {f"s/{n}": 16 * KIB for n in range(small)}
     files = {name: Counted(Synthetic(name, size)) for name, size in names.items()}
     job = Job(files, hashed=tuple(files))
     end_s = time.monotonic() + seconds
     with serving(files, pace_bps=PACE_BPS / 4) as origin:
-        while (
-            not report.plans or time.monotonic() < end_s or not (report.hurt or report.plans == MOST_IN_VAIN)
-        ):
+        while time.monotonic() < end_s or not report.plans or not report.hurt:
+            if report.plans == MOST_IN_VAIN and not report.hurt:
+                break
             for content in files.values():
                 content.sent_bytes = 0
             place = folder / str(report.plans)
@@ -144,10 +144,8 @@ def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting
         crowd.wake()
         crowd.add()
         time.sleep(dice.uniform(0.1, 0.6))
-        is_time = (
-            time.monotonic() < begun_s + hurting_s or not report.hurt
-        )  # turns of a busy machine are long
-        if is_time and dice.random() < 0.5:
+        # turns of a busy machine are long: the first one may take all this time
+        if (time.monotonic() < begun_s + hurting_s or not report.hurt) and dice.random() < 0.5:
             crowd.hurt(dice)
         if time.monotonic() > begun_s + TIMEOUT_S:
             report.wrong.append(f"plan {report.plans} does not end")

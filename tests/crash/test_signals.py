@@ -10,6 +10,7 @@ import time
 import pytest
 
 from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
 from tests.crash.process import command, ended, started
 from tests.crash.scene import KIB, MIB, Job, Scene, serving
 
@@ -24,6 +25,14 @@ def url():
         yield origin.url
 
 
+@pytest.fixture
+def held_url():
+    """The last file of the first run stands still: no run is over before its signal comes."""
+    held = {"d/5": Fault(kind="stall", after_bytes=3 * MIB // 2)}
+    with serving(FILES, faults=held, pace_bps=4.0 * MIB) as origin:
+        yield origin.url
+
+
 def wait_for_parts(scene, process):
     """Until the run is well under way."""
     while not list(scene.to.glob(".cfetch/attempts/*/*/*")):
@@ -32,10 +41,10 @@ def wait_for_parts(scene, process):
 
 
 @pytest.mark.parametrize(("number", "durability"), [*zip(NUMBERS, ["power", "crash", "power"], strict=True)])
-def test_c101_a_signal_at_a_random_time(tmp_path, url, children, number, durability):
+def test_c101_a_signal_at_a_random_time(tmp_path, held_url, children, number, durability):
     """128 and its number; no file is half; the next run goes on."""
     dice = random.Random(f"{number} {durability}")
-    scene = Scene(tmp_path, url, children, durability=durability, job=JOB)
+    scene = Scene(tmp_path, held_url, children, durability=durability, job=JOB)
     process = started(command(scene, "--quiet"))
     wait_for_parts(scene, process)
     time.sleep(dice.uniform(0, 0.4))
@@ -73,9 +82,9 @@ def test_c101_a_ctrl_c_while_the_command_is_imported(tmp_path, start):
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.003, 0.02])
-def test_c101_a_second_signal_while_the_first_is_obeyed(tmp_path, url, children, pause):
+def test_c101_a_second_signal_while_the_first_is_obeyed(tmp_path, held_url, children, pause):
     """It ends the process at once, and that is as safe as kill -9."""
-    scene = Scene(tmp_path, url, children, job=JOB)
+    scene = Scene(tmp_path, held_url, children, job=JOB)
     process = started(command(scene, "--quiet"))
     wait_for_parts(scene, process)
     process.send_signal(signal.SIGINT)
@@ -118,9 +127,9 @@ def modes(folder):
 
 
 @pytest.mark.parametrize(("umask", "elsewhere"), [(0o000, False), (0o022, True)])
-def test_c110_nobody_else_may_read_the_state(tmp_path, url, children, umask, elsewhere):
+def test_c110_nobody_else_may_read_the_state(tmp_path, held_url, children, umask, elsewhere):
     """Links, notes and metrics are their owner's, whatever the umask; the files are as the umask says."""
-    scene = Scene(tmp_path, url, children, job=JOB)
+    scene = Scene(tmp_path, held_url, children, job=JOB)
     state = tmp_path / "x/state" if elsewhere else scene.to / ".cfetch"
     words = command(scene, "--quiet", *(["--state", str(state)] if elsewhere else []))
     process = started(words, umask=umask, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

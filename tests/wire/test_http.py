@@ -5,7 +5,6 @@ import contextlib
 import errno
 import inspect
 import os
-import select
 import socket
 import ssl
 from unittest.mock import Mock
@@ -409,52 +408,48 @@ async def test_nobody_listens(transport):
     assert str(caught.value) == "cannot connect: Connection refused"
 
 
-async def test_a_handshake_that_a_full_backlog_drops_has_no_end(transport):
-    """No connection is made while the backlog is full."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as stack:
-        address = listener.getsockname()
-        while True:  # until the kernel drops a SYN
-            filler = stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(address)
-            if not select.select([], [filler], [], 0.05)[1]:
-                break
-        connecting = Connecting(asyncio.get_running_loop().time)
-        url = SecretUrl(f"http://127.0.0.1:{address[1]}/")
-        asking = asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
-        async with asyncio.timeout(30.0):
-            while connecting.since_s is None:
-                await asyncio.sleep(0)
+@pytest.fixture
+def gate(monkeypatch):
+    """No connection is made before it opens: when a kernel asks a full backlog again differs."""
+    made = asyncio.Event()
+    connect = aiohappyeyeballs.start_connection
+
+    async def connect_late(*args, **options):
+        await made.wait()
+        return await connect(*args, **options)
+
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_late)
+    return made
+
+
+async def begun(transport, listener):
+    """A request whose handshake is under way: what is noted of it, and its task."""
+    connecting = Connecting(asyncio.get_running_loop().time)
+    url = SecretUrl(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+    asking = asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
+    async with asyncio.timeout(60):
+        while connecting.since_s is None:
+            await asyncio.sleep(0)
+    return connecting, asking
+
+
+@pytest.mark.usefixtures("gate")
+async def test_a_handshake_that_is_given_up_has_no_end(transport):
+    """No connection was made, so that the host is known to have been silent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connecting, asking = await begun(transport, listener)
         asking.cancel()
         await asyncio.wait([asking])
         assert connecting.since_s is not None
 
 
-async def test_a_late_handshake_is_told_apart_from_a_slow_reply(transport, monkeypatch):
-    """The handshake ends when the connection is made, although the server says nothing yet.
-
-    A gate holds the connection back, not the kernel: whether and when one asks a full backlog again differs.
-    """
-    gate = asyncio.Event()
-    connect = aiohappyeyeballs.start_connection
-
-    def is_under_way():
-        return connecting.since_s is not None
-
-    async def connect_late(*args, **options):
-        await gate.wait()
-        return await connect(*args, **options)
-
-    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_late)
+async def test_a_late_handshake_is_told_apart_from_a_slow_reply(transport, gate):
+    """The handshake ends when the connection is made, although the server says nothing yet."""
     with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts nothing, so it says nothing
-        connecting = Connecting(asyncio.get_running_loop().time)
-        url = SecretUrl(f"http://127.0.0.1:{listener.getsockname()[1]}/")
-        asking = asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
-        async with asyncio.timeout(30.0):
-            while not is_under_way():
-                await asyncio.sleep(0)
-            gate.set()
-            while is_under_way():
+        connecting, asking = await begun(transport, listener)
+        gate.set()
+        async with asyncio.timeout(60):
+            while connecting.since_s is not None:
                 await asyncio.sleep(0)
         assert connecting.total_s(0.0) > 0
         assert not asking.done()  # the connection is made, and the reply is slow

@@ -32,7 +32,7 @@ _BOOT = (
 class Worker:
     """A child, from its start to ``close``. Raises LocalFault: it cannot be started.
 
-    ``is_silent``: it was given up, as it gave no sign of life.
+    ``is_silent``: it was given up, as it gave no sign of life for ``silent_s``.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -51,6 +51,7 @@ class Worker:
         self._received = bytearray()
         self._is_killed = False
         self.is_silent = False
+        self.silent_s = SILENT_S
 
     @property
     def pid(self) -> int:
@@ -75,7 +76,7 @@ class Worker:
         poll.register(self._answers, select.POLLIN)
         poll.register(self._orders, select.POLLOUT)
         silent_s, looked_s = 0.0, time.monotonic()
-        while silent_s <= SILENT_S and not self._is_killed:
+        while silent_s <= self.silent_s and not self._is_killed:
             ready = [number for number, _ in poll.poll(TICK_S * 1000)]
             before_s, looked_s = looked_s, time.monotonic()
             silent_s += min(looked_s - before_s, TICK_S)

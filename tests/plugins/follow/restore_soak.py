@@ -119,15 +119,20 @@ def _disturb(
     folder: Path, source: _Source, backups: _Backups, dice: random.Random, report: RestoreReport
 ) -> bool:
     """Return whether the last follower has stopped, so that the next one is to resync."""
-    end_s = time.monotonic() + report.seconds
-    event_s, resync = time.monotonic() + 1.0, False
+    begun_s = time.monotonic()
+    event_s, resync = begun_s + 1.0, False
     backups.keep()
-    while time.monotonic() < end_s:
+
+    def is_over() -> bool:
+        """Whether the time is up and a backup was restored: a busy machine may need longer for that."""
+        return time.monotonic() > begun_s + report.seconds + (0.0 if report.restores else LAST_RUN_S)
+
+    while not is_over():
         follower = _follow(folder, backups.server, dice.choice(["--once", "--poll=100ms"]), resync=resync)
         report.runs += 1
         report.resyncs += resync
         dies_s = time.monotonic() + dice.uniform(*LIVES_S)
-        while time.monotonic() < min(dies_s, end_s) and follower.poll() is None:
+        while time.monotonic() < dies_s and not is_over() and follower.poll() is None:
             source.change(FILES_A_TURN)
             if time.monotonic() > event_s:
                 dice.choice([backups.keep, backups.restore, _kill(backups.server, report)])()

@@ -82,8 +82,8 @@ def test_some_nodes_die_and_the_plan_is_whole(tmp_path):
     """A short round of ``benchmarks/nodes_soak.py``."""
     report = soak(tmp_path, seconds=0.1, nodes=3, seed=3, large=4, small=60, hurting_s=2.0)
     assert report.wrong == []
-    assert report.plans == 1
-    assert report.killed + report.stopped + report.ended
+    assert report.plans
+    assert report.hurt
 
 
 def test_a_run_that_shares_nothing_is_not_joined(tmp_path, monkeypatch):

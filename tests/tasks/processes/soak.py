@@ -19,6 +19,7 @@ __all__ = ["Report", "children_of", "is_alive", "soak"]
 PACE_BPS = 2.0 * MIB  # of a connection
 PIECE_BYTES = 16 * KIB  # what the origin takes in hand at a time
 MOST_TWICE = 0.02  # of all bytes, for each kill
+MORE_ROUNDS = 20  # until something is killed
 
 
 class Counted(msgspec.Struct):
@@ -80,8 +81,9 @@ def is_alive(pid: int) -> bool:
 def soak(
     folder: Path, *, rounds: int, seed: int, large: int = 24, small: int = 400, twice: float = MOST_TWICE
 ) -> Report:
-    """So many rounds, each in a directory of its own below ``folder``.
+    """So many rounds, each in a directory of its own below ``folder``; more if nothing was killed in them.
 
+    A run may be over before its turn to be killed comes, as no machine is as quick as another.
     ``twice``: the share of all bytes that may come twice for each kill.
     """
     dice, report, shares = random.Random(seed), Report(), []
@@ -89,7 +91,10 @@ def soak(
     files = {name: Counted(Synthetic(name, size)) for name, size in names.items()}
     job = Job(files, hashed=tuple(files))
     with serving(files, pace_bps=PACE_BPS) as origin:
-        for number in range(rounds):
+        while report.rounds < rounds or not report.workers_killed + report.parents_killed:
+            number = report.rounds
+            if number == rounds + MORE_ROUNDS:
+                break
             for content in files.values():
                 content.sent_bytes = 0
             (folder / str(number)).mkdir()

@@ -157,9 +157,8 @@ def test_processes_that_die_again_and_again_end_the_run(tmp_path, monkeypatch, c
     assert said in stopping
 
 
-def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, monkeypatch, workers):
+def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, workers):
     """A note names it, and the run ends as if nothing had happened."""
-    monkeypatch.setattr(worker, "SILENT_S", 3.0)  # three signs of life
     stopped, notes = list[int](), list[str]()
 
     def stop(event):
@@ -168,6 +167,7 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, monkey
         if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
             stopped.append(workers[1].pid)
             os.kill(stopped[0], signal.SIGSTOP)
+            workers[1].silent_s = 1.0  # the others need not be quick to give signs of life
 
     slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=2000.0))
     with served(FILES, slow) as origin:

@@ -95,8 +95,8 @@ async def test_a_cookie_goes_to_its_own_domain_and_path(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"headers": (f"Range: {CANARY}",)}, "header: Range is set by cfetch itself"),
-        ({"headers": (f"Authorization: {CANARY}",), "bearer_env": "TOKEN"}, "authorization is given twice"),
+        ({"header": (f"Range: {CANARY}",)}, "header: Range is set by cfetch itself"),
+        ({"header": (f"Authorization: {CANARY}",), "bearer_env": "TOKEN"}, "authorization is given twice"),
         ({"bearer_env": "NIX"}, "bearer_env is NIX, and no environment variable"),
         ({"bearer_env": "EMPTY"}, "bearer_env is EMPTY, and no environment variable"),
         ({"bearer_env": "ODD"}, "holds spaces or controls"),

@@ -74,7 +74,9 @@ def _describe_command(name: str, command: Any, seen: set[str]) -> Iterator[str]:
         seen.add(described)
         yield from (".TP", f".B {_escape(option_name(param, context))}", _escape(param.help or ""))
     if shared:
-        yield from (".PP", f"Also, as above: {_escape(', '.join(shared))}.")
+        # troff fills lines; one name a line keeps changes of two options from meeting in one line when merged
+        *earlier, last = map(_escape, shared)
+        yield from (".PP", "Also, as above:", *(f"{name}," for name in earlier), f"{last}.")
     if examples := examples_of(command.help or ""):
         yield from (".PP", ".nf", *(f"    {_escape(example)}" for example in examples), ".fi")
 

@@ -49,7 +49,7 @@ def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credent
     Raises:
         ConfigError: a header is not valid, the variable is not set, or the file cannot be read.
     """
-    stated = [text.partition(":") for text in options.headers]
+    stated = [text.partition(":") for text in options.header]
     headers: Headers = ()
     for name, _, value in stated:
         headers += _check_header(name.strip(), value.strip())
@@ -73,7 +73,7 @@ def read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> Credent
         from cfetch.wire.cookies import read_cookies  # few runs have a file of cookies
 
         cookies = read_cookies(options.cookies)
-    return Credentials(headers=headers, hosts=frozenset(options.header_hosts), cookies=cookies)
+    return Credentials(headers=headers, hosts=frozenset(options.header_host), cookies=cookies)
 
 
 def _check_header(name: str, value: str) -> Headers:

@@ -141,7 +141,7 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
         resolve=_read_addresses(options.resolve) if options.resolve else {},
-        max_head_bytes=options.max_head_bytes,
+        max_head_bytes=options.max_head_size,
         logs_in_at_redirects=options.netrc_redirects,
         needs_session=is_socks or session is not None or "session" in (options.transport, IMPOSED),
         session=session,
@@ -170,7 +170,7 @@ def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:
 
 
 def _read_credentials(options: NetworkOptions, env: Mapping[str, str]) -> "Credentials | None":
-    if not (options.headers or options.bearer_env or options.cookies):
+    if not (options.header or options.bearer_env or options.cookies):
         return None
     from cfetch.wire.credentials import read_credentials  # many runs need no login
 

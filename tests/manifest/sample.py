@@ -1,6 +1,7 @@
 """A list as people have it, as a small sample of its real shape."""
 
 import io
+import json
 import zipfile
 from typing import NamedTuple
 
@@ -9,6 +10,9 @@ MD5 = "098f6bcd4621d373cade4e832627b4f6"
 MD5_BASE64 = "CY9rzUYh03PK3k6DJie09g=="  # the same
 H = "https://h.example/"
 BASE = "https://h.example/d/"
+TO_BASE = f"--base-url {BASE}"
+AB = ("a.jpg", "b.jpg")
+URLS = [H + name for name in AB]
 
 
 class Sample(NamedTuple):
@@ -21,6 +25,21 @@ class Sample(NamedTuple):
     refusal: str = ""
     flags: str = ""
     own_url: str | None = None
+
+
+def to_text(*lines: str) -> bytes:
+    """These lines."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def to_json(value: object) -> bytes:
+    """The value as a document."""
+    return json.dumps(value, indent=1).encode()
+
+
+def to_urls(*names: str) -> list[str]:
+    """The address of each file."""
+    return [H + name for name in names]
 
 
 def make_workbook(*rows: tuple[str | int, ...]) -> bytes:

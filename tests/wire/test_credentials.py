@@ -43,8 +43,8 @@ async def test_headers_and_token_stay_with_their_host():
         mine, others = await fields_of(
             start.url,
             *(start, away),
-            headers=(f"X-Key:  {CANARY} ",),
-            header_hosts=hosts,
+            header=(f"X-Key:  {CANARY} ",),
+            header_host=hosts,
             bearer_env="TOKEN",
             user_agent="lake/1",
         )
@@ -59,14 +59,14 @@ async def test_headers_and_token_stay_with_their_host():
 async def test_a_host_that_nobody_has_named_gets_nothing(hosts, is_sent):
     """A host has its port: another one on the same machine may be another's."""
     async with RawServer(reply(b"x")) as server:
-        [[fields]] = await fields_of(server.url, server, headers=(f"X-Key: {CANARY}",), header_hosts=hosts)
+        [[fields]] = await fields_of(server.url, server, header=(f"X-Key: {CANARY}",), header_host=hosts)
     assert ("x-key" in fields) is is_sent
 
 
 async def test_what_the_manifest_states_for_a_file_counts_more():
     """A link's own header, however it is written."""
     async with RawServer(reply(b"x")) as server:
-        options = {"headers": (f"Authorization: {CANARY}",), "header_hosts": ("*",)}
+        options = {"header": (f"Authorization: {CANARY}",), "header_host": ("*",)}
         [[fields]] = await fields_of(server.url, server, secrets={"authorization": "mine"}, **options)
     assert fields["authorization"] == "mine"
 
@@ -95,8 +95,8 @@ async def test_a_cookie_goes_to_its_own_domain_and_path(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"headers": (f"Range: {CANARY}",)}, "header: Range is set by cfetch itself"),
-        ({"headers": (f"Authorization: {CANARY}",), "bearer_env": "TOKEN"}, "authorization is given twice"),
+        ({"header": (f"Range: {CANARY}",)}, "header: Range is set by cfetch itself"),
+        ({"header": (f"Authorization: {CANARY}",), "bearer_env": "TOKEN"}, "authorization is given twice"),
         ({"bearer_env": "NIX"}, "bearer_env is NIX, and no environment variable"),
         ({"bearer_env": "EMPTY"}, "bearer_env is EMPTY, and no environment variable"),
         ({"bearer_env": "ODD"}, "holds spaces or controls"),

@@ -161,26 +161,11 @@ class Settings(OptionTable):
 
     @property
     def network(self) -> NetworkOptions:
-        """How the wire reaches servers."""
-        return NetworkOptions(
-            proxy=self.proxy,
-            proxy_from_env=self.proxy_from_env,
-            netrc=self.netrc,
-            netrc_redirects=self.netrc_redirects,
-            transport=self.transport,
-            ca_file=self.ca_file,
-            client_cert=self.client_cert,
-            client_key=self.client_key,
-            public_only=self.public_only,
-            headers=self.header or (),
-            header_hosts=self.header_host or (),
-            bearer_env=self.bearer_env,
-            user_agent=self.user_agent,
-            cookies=self.cookies,
-            resolve=self.resolve or (),
-            max_head_bytes=self.max_head_size,
-            rates=self.rates,
-        )
+        """How the wire reaches servers: each option that is set, under its own name."""
+        names = (field for field in NetworkOptions.__struct_fields__ if field != "rates")
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        stated = {name: value for name, value in values.items() if value is not None}
+        return NetworkOptions(rates=self.rates, **stated)
 
     def public(self) -> dict[str, object]:
         """All values for the metrics' run header. Values that may hold a secret are redacted."""

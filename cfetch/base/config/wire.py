@@ -55,9 +55,10 @@ CAREFUL = ReplyOptions()
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
-    ``proxy`` may hold a password, and ``headers`` (``Name: value``) may hold logins, so ``repr`` shows no
-    value; ``wire.network`` reads the options once. Only ``header_hosts`` get the headers, and the token in
-    the environment variable ``bearer_env``.
+    Each field but ``rates`` has the name of the setting that it comes from: ``Settings.network`` copies them.
+    ``proxy`` may hold a password, and ``header`` (``Name: value``) may hold logins, so ``repr`` shows no
+    value; ``wire.network`` reads the options once. Only hosts of ``header_host`` get the headers, and the
+    token in the environment variable ``bearer_env``.
     """
 
     proxy: str | None = None
@@ -69,13 +70,13 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     client_cert: str | None = None
     client_key: str | None = None
     public_only: bool = False
-    headers: tuple[str, ...] = ()
-    header_hosts: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
+    header_host: tuple[str, ...] = ()
     bearer_env: str | None = None
     user_agent: str | None = None
     cookies: str | None = None
     resolve: tuple[str, ...] = ()
-    max_head_bytes: int = MAX_HEAD_BYTES
+    max_head_size: int = MAX_HEAD_BYTES
     rates: RateLimits = NO_LIMITS
 
     def __repr__(self) -> str:

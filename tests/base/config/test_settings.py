@@ -13,6 +13,7 @@ from cfetch.base.config.settings_page import make_page
 from cfetch.base.config.settings_words import SettingsWords
 from cfetch.base.config.wire import NetworkOptions, RateLimits
 from cfetch.base.errors import ConfigError
+from cfetch.cli.options import PANELS
 
 NUMERIC = {
     # key: (values at and just inside the ends, values just outside)
@@ -205,24 +206,27 @@ def test_run_header_hides_the_refresh_command():
     assert Settings().public()["refresh_command"] is None
 
 
+OF_THE_WIRE = {*NetworkOptions.__struct_fields__} - {"rates"}  # which are made of two settings
+
+
 def test_the_wire_gets_its_own_options():
     """Each of them, under the name of its setting; the tighter limit is what a connection can count on."""
-    given: dict[str, Any] = {
-        "proxy": "http://p.test:1",
-        "proxy_from_env": True,
-        "netrc": True,
-        "ca_file": "a",
-        "client_cert": "b",
-        "client_key": "c",
-        "public_only": True,
-    }
-    settings = Settings(limit_rate=4096, limit_rate_per_host=2048, **given)
+    settings = Settings(limit_rate=4096, limit_rate_per_host=2048)
+    for name in OF_THE_WIRE:
+        object.__setattr__(settings, name, f"value of {name}")  # no check of this table is of interest here
     rates = RateLimits(total_bps=4096, per_host_bps=2048)
-    assert settings.network == NetworkOptions(**given, rates=rates)
+    given: dict[str, Any] = {name: f"value of {name}" for name in OF_THE_WIRE}
+    assert settings.network == NetworkOptions(rates=rates, **given)
     assert settings.rates == rates
     assert (rates.least_bps, RateLimits().least_bps) == (2048, None)
     assert Settings().network == NetworkOptions()
-    assert "p.test" not in repr(settings.network)
+    assert "value" not in repr(settings.network)
+
+
+def test_every_verb_that_asks_a_server_takes_the_options_of_the_wire():
+    """They have two panels whole, which hold all of the wire but the largest head of a reply."""
+    panels = {*PANELS["Network"], *PANELS["Logins and headers"]}
+    assert panels == OF_THE_WIRE - {"max_head_size"}, "put the option into a panel of cfetch/cli/options.py"
 
 
 def test_the_page_of_all_settings_is_that_of_the_table():

@@ -13,6 +13,7 @@ It exists so that the protocol can be tried and tested against a server that rea
     source_root.py         is that the directory that was published, and are its disks mounted?
     stream_publisher.py    a JSON Lines file that is appended to
     segments/              the same feed as files for static storage (docs/feed-segments.md)
+    asked_feed.py          a feed under check: each answer must follow the protocol
     conformance.py         checks any feed server against the protocol
 
 ::

@@ -6,37 +6,32 @@ fault.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from cfetch.base.clock import Clock
-from cfetch.base.errors import HostileFeed, SourceError
+from cfetch.base.errors import HostileFeed
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.fields import FieldError
-from cfetch.manifest.rows import Document
-from cfetch.plugins.follow.backends.http import MAX_REPLY_BYTES, parse_feed_url
+from cfetch.plugins.follow.backends.http import parse_feed_url
 from cfetch.plugins.follow.backends.web import Web, open_web
 from cfetch.plugins.follow.lineage import Lineage, check_ranges, grow_lineage, list_closed_ids
 from cfetch.plugins.follow.protocol import (
-    SCHEMA,
     check_id,
     check_members,
-    decode_document,
     format_keys,
-    parse_change,
     parse_keys,
-    parse_lsn,
 )
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Range, Span
-from cfetch.plugins.follow.source import Change, FeedId, Page, Ranges, Why
+from cfetch.plugins.follow.server.asked_feed import LARGE_PAGE, AskedFeed, Reply, WrongAnswer
+from cfetch.plugins.follow.source import FeedId, Page, Ranges, Why
 from cfetch.wire.network import Network
 
 SOME_RANGES = 6  # live and closed ones that are read, each in several ways
-MAX_PAGES = 50  # of a range: enough for every rule, and a check of a large feed ends soon
-LARGE_PAGE, SMALL_PAGE = 1000, 3
+SMALL_PAGE = 3
 ASKED_SPANS = 200  # closed ranges of which each live descendant is asked
 FAR = 1 << 40  # LSNs beyond the end of a range
 RULES = {
@@ -60,7 +55,6 @@ RULES = {
 }
 NEEDED = ("list", "lsns")  # nothing can be read if these are wrong
 OTHER_MARK = "another-mark-than-the-feeds"
-_STATUSES = frozenset({304, 400, 404, 405, 409, 410, 416, 422})
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,29 +66,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class _Wrong(Exception):
-    """The server breaks the rule of the check."""
-
-
 class _Lacking(Exception):
     """The feed has nothing by which the rule can be checked."""
-
-
-class _Reply(NamedTuple):
-    status: int
-    etag: str
-    document: dict[str, Any]
 
 
 class Conformance:
     """One check of the server at ``url``."""
 
     def __init__(self, url: SecretUrl, web: Web) -> None:
-        self._base = url.reveal().rstrip("/") + "/"
-        self._web = web
-        self._feed = self._etag = ""
+        self._feed = AskedFeed(url, web)
+        self._etag = ""
         self._live: tuple[Range, ...] = ()
-        self._lineage: Lineage | None = None
 
     async def run(self, report: Callable[[Finding], None]) -> int:
         """Do all checks, report each, and return how many rules are broken.
@@ -132,24 +114,30 @@ class Conformance:
                 break
         return wrong
 
+    @property
+    def _lineage(self) -> Lineage:
+        """The ranges, which the first checks have read."""
+        assert self._feed.lineage is not None
+        return self._feed.lineage
+
     async def _run_one(self, name: str, check: Callable[[], Awaitable[None]]) -> Finding:
         rule = RULES[name]
         try:
             await check()
         except _Lacking as lacking:
             return Finding(check=name, rule=rule, result="not checked", why=str(lacking))
-        except (_Wrong, HostileFeed, FieldError) as fault:
+        except (WrongAnswer, HostileFeed, FieldError) as fault:
             return Finding(check=name, rule=rule, result="wrong", why=str(fault))
         return Finding(check=name, rule=rule, result="right")
 
     # --- ranges
 
     async def _check_list(self) -> None:
-        reply = await self._ask("")
-        document = self._expect_document(reply, ("ranges",), "the list")
-        self._feed = check_id(document["feed"])
+        reply = await self._feed.ask("")
+        document = self._feed.expect_document(reply, ("ranges",), "the list")
+        self._feed.id = check_id(document["feed"])
         if len(reply.etag) < 3 or not reply.etag.startswith('"') or not reply.etag.endswith('"'):
-            raise _Wrong(f"its ETag is {reply.etag or 'missing'}, and not a strong one")
+            raise WrongAnswer(f"its ETag is {reply.etag or 'missing'}, and not a strong one")
         self._etag = reply.etag
         rows = [check_members(row, "a range", ("id", "keys", "ancestors")) for row in document["ranges"]]
         self._live = check_ranges(
@@ -157,53 +145,47 @@ class Conformance:
             for row in rows
         )
         if len(self._live) != len(rows):
-            raise _Wrong("a range is listed twice, or is the ancestor of another")
+            raise WrongAnswer("a range is listed twice, or is the ancestor of another")
 
     async def _check_unchanged(self) -> None:
-        reply = await self._ask("", {"If-None-Match": self._etag})
+        reply = await self._feed.ask("", {"If-None-Match": self._etag})
         if reply.status != HTTPStatus.NOT_MODIFIED and reply.etag == self._etag:
-            raise _Wrong(f"HTTP {reply.status} under the same ETag")
+            raise WrongAnswer(f"HTTP {reply.status} under the same ETag")
 
     async def _check_spans(self) -> None:
         spans: dict[str, Span] = {}
         for number, name in enumerate(list_closed_ids(self._live, None)):
             heirs = [leaf.id for leaf in self._live if name in leaf.ancestors]
-            spans[name] = await self._read_span(name, heirs[-1])
+            spans[name] = await self._feed.read_span(name, heirs[-1])
             for via in heirs[:-1] if number < ASKED_SPANS else ():
-                if await self._read_span(name, via) != spans[name]:
-                    raise _Wrong(f"{via} and {heirs[-1]} do not agree about range {name}")
-        listing = Ranges(FeedId("", self._feed), self._etag, self._live)
-        self._lineage = grow_lineage(None, listing, spans)
+                if await self._feed.read_span(name, via) != spans[name]:
+                    raise WrongAnswer(f"{via} and {heirs[-1]} do not agree about range {name}")
+        listing = Ranges(FeedId("", self._feed.id), self._etag, self._live)
+        self._feed.lineage = grow_lineage(None, listing, spans)
         for leaf in self._live[:ASKED_SPANS]:
-            span = await self._read_span(leaf.id, leaf.id)
+            span = await self._feed.read_span(leaf.id, leaf.id)
             if span.last is not None:
-                raise _Wrong(f"range {leaf.id} is listed as live, and is said to end at LSN {span.last}")
+                raise WrongAnswer(f"range {leaf.id} is listed as live, and is said to end at LSN {span.last}")
             if leaf.ancestors and span.first != self._lineage.first_lsn(leaf.id):
                 expected = self._lineage.first_lsn(leaf.id)
-                raise _Wrong(f"range {leaf.id} begins at LSN {span.first}, its parents end before {expected}")
-
-    async def _read_span(self, of: str, via: str) -> Span:
-        reply = await self._ask(f"info?feed={self._feed}&via={via}&of={of}")
-        document = self._expect_document(reply, ("range", "first", "last"), f"info of {of} via {via}")
-        if document["range"] != of:
-            raise _Wrong(f"info of {of} is about range {document['range']}")
-        first, last = parse_lsn(document["first"]), document["last"]
-        return Span(first, last if last in (None, first - 1) else parse_lsn(last))
+                raise WrongAnswer(
+                    f"range {leaf.id} begins at LSN {span.first}, its parents end before {expected}"
+                )
 
     # --- changes
 
     async def _check_pages(self) -> None:
         for name, via in self._choose_ranges():
-            content = await self._read_all(name, via)
-            small = await self._read_all(name, via, limit=SMALL_PAGE)
+            content = await self._feed.read_all(name, via)
+            small = await self._feed.read_all(name, via, limit=SMALL_PAGE)
             _compare(content, small, f"range {name} by pages of {LARGE_PAGE} and of {SMALL_PAGE}")
-        if not any([(await self._read_all(name, via)).changes for name, via in self._choose_ranges()]):
+        if not any([(await self._feed.read_all(name, via)).changes for name, via in self._choose_ranges()]):
             raise _Lacking("the feed has no change")
 
     async def _check_middle(self) -> None:
         for name, via, content in await self._choose_contents():
             for change in content.changes[1 :: max(1, len(content.changes) // 3)]:
-                rest = await self._read_all(name, via, next_lsn=change.lsn)
+                rest = await self._feed.read_all(name, via, next_lsn=change.lsn)
                 tail = tuple(other for other in content.changes if other.lsn >= change.lsn)
                 _compare(content._replace(changes=tail), rest, f"range {name} from LSN {change.lsn} on")
 
@@ -211,149 +193,139 @@ class Conformance:
         for name, via, content in await self._choose_contents():
             edge = sorted(change.key for change in content.changes)[len(content.changes) // 2] or 1
             for keys in (KeyRange(0, edge), KeyRange(edge, ALL_KEYS.high)):
-                part = await self._read_all(name, via, keys=keys)
+                part = await self._feed.read_all(name, via, keys=keys)
                 own = tuple(change for change in content.changes if keys.holds(change.key))
                 _compare(content._replace(changes=own), part, f"range {name} with keys {format_keys(keys)}")
 
     async def _check_paths(self) -> None:
         keys: defaultdict[str, set[int]] = defaultdict(set)
-        assert self._lineage is not None
         for name, _, content in await self._choose_contents():
             closed, leaf = self._lineage.closed.get(name), self._lineage.leaf(name)
             own = leaf.keys if leaf else closed.keys if closed else ALL_KEYS
             for change in content.changes:
                 keys[change.path].add(change.key)
                 if not own.holds(change.key):
-                    raise _Wrong(f"range {name} has {change.path}, whose key lies outside of its keys")
+                    raise WrongAnswer(f"range {name} has {change.path}, whose key lies outside of its keys")
         for path, several in keys.items():
             if len(several) > 1:
-                raise _Wrong(f"{path} has several keys")
+                raise WrongAnswer(f"{path} has several keys")
 
     async def _check_end(self) -> None:
         for leaf in self._live[:SOME_RANGES]:
-            end = (await self._read_all(leaf.id, leaf.id)).next_lsn
-            what = self._name_read(leaf.id, leaf.id, end, ALL_KEYS, LARGE_PAGE)
-            reply = await self._ask(what, {"If-None-Match": f'"{end}"'})
+            end = (await self._feed.read_all(leaf.id, leaf.id)).next_lsn
+            what = self._feed.name_read(leaf.id, leaf.id, end, ALL_KEYS, LARGE_PAGE)
+            reply = await self._feed.ask(what, {"If-None-Match": f'"{end}"'})
             if reply.status != HTTPStatus.NOT_MODIFIED:
-                raise _Wrong(f"range {leaf.id} answers HTTP {reply.status} to If-None-Match at its end")
-            page = self._parse_page(await self._ask(what), leaf.id, end, LARGE_PAGE, ALL_KEYS)
+                raise WrongAnswer(f"range {leaf.id} answers HTTP {reply.status} to If-None-Match at its end")
+            page = self._feed.parse_page(await self._feed.ask(what), leaf.id, end, LARGE_PAGE, ALL_KEYS)
             if page.changes or page.next_lsn != end:
-                raise _Wrong(f"range {leaf.id} has no empty page with next_lsn {end} at its end")
+                raise WrongAnswer(f"range {leaf.id} has no empty page with next_lsn {end} at its end")
 
     async def _check_archives(self) -> None:
-        assert self._lineage is not None
         if not self._lineage.closed:
             raise _Lacking("no range has split or merged")
         for name in sorted(self._lineage.closed)[:SOME_RANGES]:
             heirs = self._lineage.heirs(name)
-            content = await self._read_all(name, heirs[-1].id)
+            content = await self._feed.read_all(name, heirs[-1].id)
             for heir in heirs[:SOME_RANGES]:
-                _compare(content, await self._read_all(name, heir.id), f"range {name} through {heir.id}")
+                _compare(content, await self._feed.read_all(name, heir.id), f"range {name} through {heir.id}")
 
     # --- refusals
 
     async def _check_gone(self) -> None:
-        assert self._lineage is not None
         via = min(self._lineage.closed, default="no-such-range")
-        reply = await self._ask(self._name_read(via, via, 0, ALL_KEYS, 1))
+        reply = await self._feed.ask(self._feed.name_read(via, via, 0, ALL_KEYS, 1))
         _expect_refusal(reply, HTTPStatus.GONE, "code", Why.RANGE_GONE)
 
     async def _check_other_feed(self) -> None:
         via = self._live[0].id
-        reply = await self._ask(f"info?feed=another-feed-than-this&via={via}&of={via}")
+        reply = await self._feed.ask(f"info?feed=another-feed-than-this&via={via}&of={via}")
         _expect_refusal(reply, HTTPStatus.GONE, "code", Why.STALE)
 
     async def _check_ahead(self) -> None:
         via = self._live[0].id
-        end = (await self._read_all(via, via)).next_lsn
-        reply = await self._ask(self._name_read(via, via, end + FAR, ALL_KEYS, 1))
+        end = (await self._feed.read_all(via, via)).next_lsn
+        reply = await self._feed.ask(self._feed.name_read(via, via, end + FAR, ALL_KEYS, 1))
         _expect_refusal(reply, HTTPStatus.CONFLICT, "next_lsn", end)
 
     async def _check_kept(self) -> None:
         """A gap: whoever comes with an older position must learn that changes are missing."""
-        assert self._lineage is not None
         for name, via in self._choose_ranges():
             closed = self._lineage.closed.get(name)
-            first_lsn = closed.first if closed else await self._ask_first(name, via)
+            first_lsn = closed.first if closed else await self._feed.read_first(name, via)
             if first_lsn > 1:
-                reply = await self._ask(self._name_read(name, via, 1, ALL_KEYS, 1))
+                reply = await self._feed.ask(self._feed.name_read(name, via, 1, ALL_KEYS, 1))
                 if (
                     reply.status != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
                     or "error" not in reply.document
                 ):
-                    raise _Wrong(
+                    raise WrongAnswer(
                         f"range {name} begins at LSN {first_lsn}, and answers HTTP {reply.status} to 1"
                     )
                 return
         raise _Lacking("no range begins after LSN 1")
 
-    async def _ask_first(self, name: str, via: str) -> int:
-        reply = await self._ask(f"info?feed={self._feed}&via={via}&of={name}")
-        document = self._expect_document(reply, ("range", "first", "last"), f"the LSNs of range {name}")
-        return parse_lsn(document["first"])
-
     async def _check_closed_end(self) -> None:
         """A lease that was restored with a later position than the range had is no reason to stop."""
-        assert self._lineage is not None
         if not self._lineage.closed:
             raise _Lacking("no range has split or merged")
         for name in sorted(self._lineage.closed)[:SOME_RANGES]:
             last_lsn = self._lineage.closed[name].last
             for heir in self._lineage.heirs(name)[:SOME_RANGES]:
                 for asked_lsn in (last_lsn + 1, last_lsn + FAR):
-                    reply = await self._ask(self._name_read(name, heir.id, asked_lsn, ALL_KEYS, 1))
-                    page = self._parse_page(reply, name, asked_lsn, 1, ALL_KEYS)
+                    reply = await self._feed.ask(self._feed.name_read(name, heir.id, asked_lsn, ALL_KEYS, 1))
+                    page = self._feed.parse_page(reply, name, asked_lsn, 1, ALL_KEYS)
                     if page.changes or page.next_lsn != asked_lsn:
-                        raise _Wrong(f"range {name} through {heir.id} has no empty page at LSN {asked_lsn}")
+                        raise WrongAnswer(
+                            f"range {name} through {heir.id} has no empty page at LSN {asked_lsn}"
+                        )
 
     async def _check_restored(self) -> None:
         """A checkpoint from before a split or a merge must lose nothing, and get nothing twice."""
-        assert self._lineage is not None
         if not self._lineage.closed:
             raise _Lacking("no range has split or merged")
         for name in sorted(self._lineage.closed)[:SOME_RANGES]:
             heirs = self._lineage.heirs(name)
-            content = await self._read_all(name, heirs[0].id)
+            content = await self._feed.read_all(name, heirs[0].id)
             middle_lsn = content.changes[len(content.changes) // 2].lsn if content.changes else 0
             end_lsn, read = content.next_lsn, []
             for heir in heirs:
-                part = await self._read_all(name, heir.id, next_lsn=middle_lsn, keys=heir.keys)
+                part = await self._feed.read_all(name, heir.id, next_lsn=middle_lsn, keys=heir.keys)
                 end_lsn = min(end_lsn, part.next_lsn)
                 read += [change.lsn for change in part.changes]
             wanted = [change.lsn for change in content.changes if middle_lsn <= change.lsn < end_lsn]
             if sorted(lsn for lsn in read if lsn < end_lsn) != wanted:
-                raise _Wrong(
+                raise WrongAnswer(
                     f"the descendants of range {name} do not bring each change from {middle_lsn} on once"
                 )
 
     async def _check_marks(self) -> None:
         for name, via, content in await self._choose_contents():
             if content.mark:
-                what = self._name_read(name, via, content.next_lsn, ALL_KEYS, 1)
-                own = await self._ask(f"{what}&mark={content.mark}")
+                what = self._feed.name_read(name, via, content.next_lsn, ALL_KEYS, 1)
+                own = await self._feed.ask(f"{what}&mark={content.mark}")
                 if own.status != HTTPStatus.OK:
-                    raise _Wrong(f"range {name} answers HTTP {own.status} to its own mark")
-                reply = await self._ask(f"{what}&mark={OTHER_MARK}")
+                    raise WrongAnswer(f"range {name} answers HTTP {own.status} to its own mark")
+                reply = await self._feed.ask(f"{what}&mark={OTHER_MARK}")
                 _expect_refusal(reply, HTTPStatus.CONFLICT, "mark", content.mark)
                 return
         raise _Lacking("the feed gives no marks, which are optional")
 
     async def _check_mistakes(self) -> None:
         via = self._live[0].id
-        good = self._name_read(via, via, 0, ALL_KEYS, 1)
+        good = self._feed.name_read(via, via, 0, ALL_KEYS, 1)
         mistakes = [good.replace("&limit=1", "&limit=0"), good.replace("&next_lsn=0", "")]
         mistakes += [good.replace(format_keys(ALL_KEYS), keys) for keys in ("", "80-40")]
-        mistakes.append(self._name_read("no-such-range", via, 0, ALL_KEYS, 1))
+        mistakes.append(self._feed.name_read("no-such-range", via, 0, ALL_KEYS, 1))
         for what in mistakes:
-            reply = await self._ask(what)
+            reply = await self._feed.ask(what)
             if reply.status != HTTPStatus.BAD_REQUEST:
-                raise _Wrong(f"HTTP {reply.status} to {what}")
+                raise WrongAnswer(f"HTTP {reply.status} to {what}")
 
-    # --- asking
+    # --- choosing
 
     def _choose_ranges(self) -> list[tuple[str, str]]:
         """Some live and closed ranges, each with a live range to ask."""
-        assert self._lineage is not None
         closed = sorted(self._lineage.closed)[:SOME_RANGES]
         return [
             *((leaf.id, leaf.id) for leaf in self._live[:SOME_RANGES]),
@@ -361,88 +333,11 @@ class Conformance:
         ]
 
     async def _choose_contents(self) -> list[tuple[str, str, Page]]:
-        contents = [(name, via, await self._read_all(name, via)) for name, via in self._choose_ranges()]
+        contents = [(name, via, await self._feed.read_all(name, via)) for name, via in self._choose_ranges()]
         with_changes = [some for some in contents if some[2].changes]
         if not with_changes:
             raise _Lacking("the feed has no change")
         return with_changes
-
-    def _name_read(self, of: str, via: str, next_lsn: int, keys: KeyRange, limit: int) -> str:
-        return (
-            f"read?feed={self._feed}&via={via}&of={of}&next_lsn={next_lsn}&keys={format_keys(keys)}"
-            f"&limit={limit}"
-        )
-
-    async def _read_all(
-        self, of: str, via: str, *, next_lsn: int = 0, keys: KeyRange = ALL_KEYS, limit: int = LARGE_PAGE
-    ) -> Page:
-        """Read a range to its end, or as far as ``MAX_PAGES`` lead, as one page. All changes are checked."""
-        assert self._lineage is not None
-        closed = self._lineage.closed.get(of)
-        changes: list[Change] = []
-        mark = ""
-        for _ in range(MAX_PAGES):
-            reply = await self._ask(self._name_read(of, via, next_lsn, keys, limit))
-            page = self._parse_page(reply, of, next_lsn, limit, keys)
-            is_end = page.next_lsn == next_lsn and not page.changes
-            changes += page.changes
-            next_lsn, mark = page.next_lsn, page.mark
-            if closed and next_lsn <= closed.last and is_end:
-                raise _Wrong(f"range {of} ended at LSN {closed.last}, and does not go on from {next_lsn}")
-            if is_end or (closed and next_lsn > closed.last):
-                break
-        return Page(tuple(changes), next_lsn, mark)
-
-    def _parse_page(self, reply: _Reply, of: str, asked_lsn: int, limit: int, keys: KeyRange) -> Page:
-        what = f"the page from LSN {asked_lsn} of range {of}"
-        document = self._expect_document(reply, ("range", "next_lsn", "changes"), what, ("mark",))
-        links = Document(base_url=self._base)
-        changes = tuple(
-            parse_change(row, links, f"{what}: change {number}")
-            for number, row in enumerate(document["changes"], 1)
-        )
-        next_lsn, last_lsn = parse_lsn(document["next_lsn"]), asked_lsn - 1
-        if document["range"] != of:
-            raise _Wrong(f"{what} is of range {document['range']}")
-        if len(changes) > limit:
-            raise _Wrong(f"{what} has {len(changes)} changes, and {limit} were asked for")
-        for change in changes:
-            if change.lsn <= last_lsn:
-                raise _Wrong(f"{what} has LSN {change.lsn} after {last_lsn}")
-            if not keys.holds(change.key):
-                raise _Wrong(f"{what} has {change.path}, whose key was not asked for")
-            last_lsn = change.lsn
-        if next_lsn <= last_lsn and not (next_lsn == asked_lsn and not changes):
-            raise _Wrong(f"{what} has next_lsn {next_lsn}, which is not beyond its last change")
-        return Page(changes, next_lsn, check_id(document["mark"]) if "mark" in document else "")
-
-    def _expect_document(
-        self, reply: _Reply, keys: tuple[str, ...], what: str, optional: tuple[str, ...] = ()
-    ) -> dict[str, Any]:
-        if reply.status != HTTPStatus.OK:
-            raise _Wrong(f"HTTP {reply.status} to {what}")
-        document = check_members(reply.document, what, ("schema", "feed", *keys), optional)
-        if self._feed and document["feed"] != self._feed:
-            raise _Wrong(f"{what} is of feed {document['feed']}")
-        return document
-
-    async def _ask(self, what: str, headers: Mapping[str, str] | None = None) -> _Reply:
-        """Send a request. Raises SourceError: there is no answer; _Wrong: it is no document of a feed."""
-        try:
-            answer = await self._web.ask(
-                self._base + what, expected=_STATUSES, max_bytes=MAX_REPLY_BYTES, headers=headers
-            )
-        except SourceError as error:
-            if error.http_status is None:
-                raise
-            raise _Wrong(f"HTTP {error.http_status} to {what or 'the list'}") from None
-        etag = ", ".join(answer.headers.getall("ETag", []))
-        if answer.status == HTTPStatus.NOT_MODIFIED:
-            return _Reply(answer.status, etag, {})
-        document = decode_document(answer.body, f"the answer to {what or 'the list'}")
-        if type(document) is not dict or document.get("schema") != SCHEMA:
-            raise _Wrong(f"the answer to {what or 'the list'} has no schema {SCHEMA}")
-        return _Reply(answer.status, etag, document)
 
 
 def _compare(expected: Page, other: Page, what: str) -> None:
@@ -454,14 +349,14 @@ def _compare(expected: Page, other: Page, what: str) -> None:
     )
     if wanted != read:
         odd = min(set(wanted) ^ set(read), default=(end, "", ""))
-        raise _Wrong(f"{what}: the changes differ, first at LSN {odd[0]}")
+        raise WrongAnswer(f"{what}: the changes differ, first at LSN {odd[0]}")
 
 
-def _expect_refusal(reply: _Reply, status: int, member: str, value: object) -> None:
+def _expect_refusal(reply: Reply, status: int, member: str, value: object) -> None:
     if reply.status != status:
-        raise _Wrong(f"HTTP {reply.status} instead of {status:d}")
+        raise WrongAnswer(f"HTTP {reply.status} instead of {status:d}")
     if "error" not in reply.document or reply.document.get(member) != value:
-        raise _Wrong(f"{member} is {reply.document.get(member)} instead of {value}")
+        raise WrongAnswer(f"{member} is {reply.document.get(member)} instead of {value}")
 
 
 async def check_feed(url: str, report: Callable[[Finding], None], *, network: Network, clock: Clock) -> int:

@@ -30,7 +30,6 @@ class Settled:
         self._first = ""
         # Of each that fails its index, and that of the other: a list may have only one name for all entries.
         self._failing = array("q")
-        self._first_failing = ""
         self.renamed: dict[int, SafePath] = {}
         self.left_out: set[int] = set()
 
@@ -68,10 +67,8 @@ class Settled:
     def let_fail(self, collision: Collision, group: Sequence[int], beneath: Sequence[int]) -> None:
         """Note that the entry which gives way fails, and which other one has its name."""
         assert collision.position is not None
-        entry = collision.first if collision.is_beneath else collision.second
         others = beneath if collision.is_beneath else group
         self._failing.append(group[collision.position] << _HALF | others[collision.other])
-        self._first_failing = self._first_failing or printable(entry.path)
 
     def list_failing(self) -> Iterator[tuple[int, int]]:
         """The index of each entry that fails, in their order, and that of the entry that has its name."""
@@ -89,9 +86,10 @@ class Settled:
                 f"files that clash with others and are left out: {len(self.left_out):,}; {self._first}"
             )
         if self._failing:
+            first = self._file.entry(min(self._failing) >> _HALF)
             notes.append(
                 f"files that clash with others and fail: {len(self._failing):,}, as "
-                f"{self._first_failing!r}; --clash rename or --clash skip settles them"
+                f"{printable(first.path)!r}; --clash rename or --clash skip settles them"
             )
         return notes
 

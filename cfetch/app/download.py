@@ -13,6 +13,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace as replace_fields
+
 from cfetch.app.engine_plan import (
     EnginePlan,
     RunContext,
@@ -112,6 +114,8 @@ def prepare(
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(stack, manifest, settings, directory / "prepared", rejected, progress)
         origin = ManifestRef(manifest, statement, settings.base_url, settings.reading)
+        if settings.clash == "rename":  # by the names alone nobody could tell which files are renamed
+            origin = replace_fields(origin, folding=volumes.find_folding())
         yield make_prepared(
             stack, instant, plan, volumes, settings, env, clock, origin, needs_room=needs_room
         )

@@ -68,6 +68,7 @@ def _count_missing(plan: Plan, volumes: Volumes, cuts: Cut) -> list[int]:
     """The bytes of each batch that are not in place."""
     missing = list(cuts.bytes)
     for index, entry in enumerate(plan.entries()):
-        if entry.file_bytes is not None and volumes.existing(entry.path) == entry.file_bytes:
+        is_there = entry.file_bytes is not None and volumes.existing(entry.path) == entry.file_bytes
+        if is_there or entry.clash is not None:
             missing[cuts.batch_of[index]] -= entry.size_bytes or 0
     return missing

@@ -34,7 +34,7 @@ def fit_to_room(plan: "Frozen", volumes: Volumes, settings: Settings) -> Setting
         return settings
     missing_bytes, joined_bytes = 0, inf
     for entry in plan.entries():
-        if volumes.existing(entry.path) != (entry.file_bytes or 0):
+        if entry.clash is None and volumes.existing(entry.path) != (entry.file_bytes or 0):
             missing_bytes += entry.size_bytes or 0
             if entry.piece is not None:
                 joined_bytes = min(joined_bytes, entry.piece.file_bytes)

@@ -12,6 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import find_source
 from cfetch.base.schemes import OBJECT_STARTS, OBJECT_STORES, scheme_of
+from cfetch.manifest.folding import Folding
 from cfetch.manifest.freezing import ManifestPart, freeze
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
@@ -49,68 +50,94 @@ def freeze_lists(
 ) -> Plan:
     """Freeze the lists in ``directory``, for ``volumes``; ``stack`` closes the plan.
 
-    Raises as ``freeze``, and UsageError: there is nothing to do.
+    Of entries whose names clash at the volumes, the later one fails in the run, unless ``settings`` name
+    another way. Raises as ``freeze``, and UsageError: there is nothing to do.
     """
     left = None
     if settings.failed_from:
         from cfetch.show.metrics_reading import read_unfinished  # a run reads no other metrics
 
         left = read_unfinished(Path(settings.failed_from))
-    state = find_places(settings).state
     rejected = None
     if settings.bad_rows == "skip":
         from cfetch.run.rejected_rows import RejectedRows  # a fault ends other runs before they begin
 
-        place = state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"
+        place = find_places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"
         rejected = stack.enter_context(RejectedRows(place))
-
-    folding = volumes.find_folding()
-
-    def freeze_in(where: Path, only: "Unfinished | None") -> Plan:
-        return stack.enter_context(
-            freeze(
-                lists.parts,
-                name=lists.name,
-                directory=where,
-                progress=progress,
-                base_url=settings.base_url,
-                options=settings.reading,
-                report=None if rejected is None else rejected.add,
-                only=only,
-                folding=folding,
-            )
-        )
-
+    freezing = _Freezing(
+        settings=settings,
+        folding=volumes.find_folding(),
+        progress=progress,
+        report=None if rejected is None else rejected.add,
+    )
     if settings.reading.name_by in ASKING:
-        # asks servers, and remembers their answers: no other way to name files does
-        from cfetch.run.known_names import KnownNames
-        from cfetch.run.server_names import name_by_servers
-
-        make_private(directory / UNNAMED)
-        paths = settings.reading.paths
-        unnamed = freeze_in(directory / UNNAMED, None)
-        plan = stack.enter_context(
-            name_by_servers(
-                unnamed,
-                directory,
-                network=make_file_network(settings, unnamed, env),
-                clock=clock,
-                progress=progress,
-                report=None if rejected is None else rejected.add,
-                only=left if paths is None else paths.narrow(left),
-                known=stack.enter_context(KnownNames(state)),
-                asks_all=settings.existing != "trust",
-                folding=folding,
-                by_final_url=settings.name_by == "final-url",
-                clash=settings.clash,
-            )
-        )
+        plan = _freeze_by_servers(stack, lists, directory, freezing, left, env=env, clock=clock)
     else:
-        plan = freeze_in(directory, left)
+        plan = stack.enter_context(freezing.freeze(lists, directory, left))
     about_rows = () if rejected is None else rejected.notes()
     plan.add_notes((*lists.notes, *about_rows, *_note_useless_headers(plan, settings)))
     _refuse_nothing(plan, left, settings)
     return plan
+
+
+class _Freezing(NamedTuple):
+    """How lists are frozen: ``folding`` of the destination, and where progress and faulty rows are told."""
+
+    settings: Settings
+    folding: Folding
+    progress: Callable[[int], None] | None
+    report: Callable[[int, str], None] | None
+
+    def freeze(self, lists: Lists, directory: Path, only: "Unfinished | None") -> Plan:
+        """Freeze the lists by the names that they state. Raises as ``freeze``."""
+        return freeze(
+            lists.parts,
+            name=lists.name,
+            directory=directory,
+            progress=self.progress,
+            base_url=self.settings.base_url,
+            options=self.settings.reading,
+            report=self.report,
+            only=only,
+            folding=self.folding,
+        )
+
+
+def _freeze_by_servers(
+    stack: ExitStack,
+    lists: Lists,
+    directory: Path,
+    freezing: _Freezing,
+    left: "Unfinished | None",
+    *,
+    env: Mapping[str, str],
+    clock: Clock,
+) -> Plan:
+    """Freeze the lists with the names that their servers state. Raises as ``name_by_servers``."""
+    # asks servers, and remembers their answers: no other way to name files does
+    from cfetch.run.known_names import KnownNames
+    from cfetch.run.server_names import name_by_servers
+
+    settings = freezing.settings
+    make_private(directory / UNNAMED)
+    unnamed = stack.enter_context(freezing.freeze(lists, directory / UNNAMED, None))
+    return stack.enter_context(
+        name_by_servers(
+            unnamed,
+            directory,
+            network=make_file_network(settings, unnamed, env),
+            clock=clock,
+            progress=freezing.progress,
+            report=freezing.report,
+            only=left,
+            paths=settings.reading.paths,
+            known=stack.enter_context(KnownNames(find_places(settings).state)),
+            asks_all=settings.existing != "trust",
+            folding=freezing.folding,
+            by_final_url=settings.name_by == "final-url",
+            clash=settings.clash,
+        )
+    )
 
 
 def _refuse_nothing(plan: Plan, left: "Unfinished | None", settings: Settings) -> None:

@@ -72,8 +72,10 @@ def prepare_entries(
         settings = fit_descriptors(settings, len(destinations.roots))
         volumes = open_volumes(stack, settings)
         directory = make_own_directory(stack, destinations.state, instant)
-        folding = volumes.find_folding()
-        frozen = freeze_entries(entries, name=name, directory=directory, folding=folding)
+        folding, clash = volumes.find_folding(), settings.clash
+        if clash == "fail" and settings.bad_rows == "skip":  # as rows of a list that clash are left out then
+            clash = "skip"
+        frozen = freeze_entries(entries, name=name, directory=directory, folding=folding, clash=clash)
         plan = frozen_here(stack.enter_context(frozen))
         prepared = make_prepared(stack, instant, plan, volumes, settings, env, clock, ManifestRef(name))
         prepared.traces = own_traces

@@ -16,6 +16,7 @@ from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
 from cfetch.storage.outputs import open_output
 
 SHOWN_FILES, SHOWN_CHARS = 3, 200
+SHOWN_CLASHES = 100  # as many as faults
 
 
 class FirstFile(msgspec.Struct, frozen=True):
@@ -26,12 +27,20 @@ class FirstFile(msgspec.Struct, frozen=True):
     size: int | None
 
 
+class FirstClash(msgspec.Struct, frozen=True):
+    """One of the first entries that a download would not bring, as its name is another entry's."""
+
+    line: int
+    message: str
+
+
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a manifest without faults (``cfetch.manifest/1``).
 
     At ``expires_at`` the first link expires; manifests with equal contents have the same ``digest``.
     ``skipped`` counts the faults of rows that were left out, and ``notes`` are for the user. ``first`` shows
-    how rows were read.
+    how rows were read. ``clashing`` counts the entries that a download would not bring, as their names clash
+    with others; ``first_clashes`` are the first of them.
     """
 
     schema: str = "cfetch.manifest/1"
@@ -46,6 +55,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
     notes: list[str] = []
     first: list[FirstFile] = []
+    clashing: int = 0
+    first_clashes: list[FirstClash] = []
 
 
 def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
@@ -59,11 +70,19 @@ def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
         files = [0] * len(plan.hosts)
         for host in plan.host_of:
             files[host] += 1
+        without_hash = clashing = 0
+        clashes: list[FirstClash] = []
+        for entry in _entries(plan):
+            without_hash += entry.digest is None
+            if entry.clash is not None:
+                clashing += 1
+                if clashing <= SHOWN_CLASHES:
+                    clashes.append(FirstClash(entry.line, entry.clash.message))
         return Checked(
             files=len(plan),
             bytes_known=plan.total_bytes,
             sizes_unknown=plan.sizes_unknown,
-            without_hash=sum(entry.digest is None for entry in _entries(plan)),
+            without_hash=without_hash,
             merged=plan.merged,
             hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
             expires_at=None if plan.expires_at is None else _format_moment(plan.expires_at),
@@ -71,6 +90,8 @@ def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
             skipped=plan.skipped,
             notes=list(plan.notes),
             first=[_show_file(entry) for entry in islice(_entries(plan), SHOWN_FILES)],
+            clashing=clashing,
+            first_clashes=clashes,
         )
 
 

@@ -111,6 +111,7 @@ def prepare_sync(
         prepared = stack.enter_context(
             prepare_entries(entries, shown_name(source), settings, env=env, clock=clock)
         )
+        catalogue.note_clashes(_list_clashing(prepared))
         if not settings.allow_empty:
             paths.refuse_none(len(prepared.plan), shown_name(source))
         refuse_empty(len(prepared.plan), shown_name(source), allowed=settings.allow_empty)
@@ -130,11 +131,19 @@ def _find_addresses(source: str, env: Mapping[str, str]) -> list[str | None]:
     return [] if store is None else [env.get(name) for name in store.addresses]
 
 
+def _list_clashing(prepared: Prepared) -> Iterator[str]:
+    """The paths that no entry of the plan has but such as clash with entries of other paths."""
+    for entry in prepared.plan.entries():
+        if entry.clash is not None and entry.clash.other != entry.path:
+            yield entry.path
+
+
 def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue, paths: PathFilter) -> Iterator[Entry]:
     for entry, version in listed:
         if not paths.takes(entry.path):
             continue
-        catalogue.add_listed(entry.path, version)
+        if entry.clash is None:  # else another entry of the list has this name
+            catalogue.add_listed(entry.path, version)
         yield entry
 
 

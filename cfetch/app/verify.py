@@ -33,7 +33,7 @@ CHUNK_FILES = 64  # handing work to a thread costs as much as hashing a small fi
 CHUNK_BYTES = 16 << 20  # but a thread must not be left alone with several large ones
 UNKNOWN_BYTES = 1 << 20  # assumed for a file whose size the manifest does not state
 
-Kind = Literal["missing", "wrong size", "wrong hash", "not regular", "unreadable", "excess"]
+Kind = Literal["missing", "wrong size", "wrong hash", "not regular", "unreadable", "excess", "clash"]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,6 +171,9 @@ class Verification:
             advance(1, max(0, (entry.size_bytes or 0) - hashed) if not self.quick else 0)
 
     def _search_volumes(self, entry: Entry, read: Callable[[int], None]) -> _Verdict:
+        if entry.clash is not None:  # what is under its name is the other entry's file
+            clash = Difference(kind="clash", path=entry.path, message=entry.clash.message)
+            return _Verdict("", (), [clash])
         vouched, right, wrong, blocked = "", [], [], None
         for volume_index in range(len(self._trees)):
             try:

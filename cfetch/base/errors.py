@@ -21,6 +21,7 @@ The type says whose fault the error is, whether a retry can help, and the exit c
     │   ├── Straggling              far slower than the rest: cancelled, a fresh attempt takes over
     │   └── Corrupt                 arrived whole, but its hash or size is wrong
     ├── Blocked                 this machine's  per entry       exit 1: something stands in its place
+    ├── Clashing                its list's      per entry       exit 1: another entry has its name
     ├── HeldBack                its batch's     per entry       exit 1: another file of the batch failed
     ├── Incomplete              a run's         for Python      files are missing at its end; has its summary
     ├── DeadlinePassed          nobody's        ends the run    exit 1: what is not in place is the next run's
@@ -278,6 +279,13 @@ class Unstorable(LocalFault):
 
 class NewerRecord(LocalFault):
     """A newer version of cfetch has written a record of the timeline; this version leaves it alone."""
+
+
+class Clashing(CfetchError):
+    """The entry's file would be one with another entry's at the destination, or its name is a directory there."""
+
+    exit_code = 1
+    kind = "clash"
 
 
 class HeldBack(CfetchError):

@@ -10,6 +10,7 @@ from cfetch.cli.output import print_document, print_message
 from cfetch.cli.verb_options import JsonOption, ManifestsArgument, make_reader, with_reading
 
 if TYPE_CHECKING:
+    from cfetch.app.manifest_check import Checked
     from cfetch.base.config.settings import Settings
 
 
@@ -67,7 +68,8 @@ def check(
 ) -> None:
     """Check a manifest, or several as one: name each fault with its line, or show what the manifest holds.
 
-    The command downloads nothing. The exit code is 0 if there is no fault, and 2 otherwise.
+    The command downloads nothing. The exit code is 0 if there is no fault, and 2 otherwise. If only names of
+    entries clash, it is 1: a download would bring all other files.
 
     Examples:
 
@@ -75,8 +77,6 @@ def check(
 
       cfetch manifest check SHA256SUMS --base-url https://example.org/data/
     """
-    import msgspec
-
     from cfetch.app.manifest_check import check as checked
     from cfetch.base.errors import ManifestError
 
@@ -91,13 +91,22 @@ def check(
         raise
     if json:
         print_document(overview)
-        return
+    else:
+        _show_overview(overview)
+    if overview.clashing:
+        raise typer.Exit(1)
+
+
+def _show_overview(overview: "Checked") -> None:
+    import msgspec
+
     hosts = ", ".join(f"{host} ({files})" for host, files in list(overview.hosts.items())[:SHOWN_HOSTS])
     more = f" and {len(overview.hosts) - SHOWN_HOSTS} more" if len(overview.hosts) > SHOWN_HOSTS else ""
     shown = msgspec.structs.asdict(overview) | {"hosts": hosts + more}
-    for name in ("schema", "notes", "first"):
+    for name in ("schema", "notes", "first", "first_clashes", *(() if overview.clashing else ("clashing",))):
         del shown[name]
     rows = [("file", f"{file.path}  {file.url}") for file in overview.first]
+    rows += [("clash", clash.message) for clash in overview.first_clashes]
     for name, value in (*shown.items(), *rows, *(("note", note) for note in overview.notes)):
         typer.echo(f"{name.replace('_', ' '):>14}  {'-' if value is None else value}")
 

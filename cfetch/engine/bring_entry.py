@@ -1,5 +1,6 @@
 """Brings an entry that a worker has in hand: looks for it, fetches it, gives the outcome to the commitment.
 
+its name is another entry's -> fail
 in place already            -> skip; if the server is to be asked, only after its answer
 whole and verified          -> publish
 its next try has to wait    -> put back
@@ -13,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import Blocked, Corrupt, LocalFault, SourceError, Unstorable
+from cfetch.base.errors import Blocked, Clashing, Corrupt, LocalFault, SourceError, Unstorable
 from cfetch.engine.attempt import Unchanged
 from cfetch.engine.fetcher import Fetcher
 from cfetch.engine.transfer import Transfer
@@ -48,6 +49,8 @@ class EntryBringer:
         Raises LocalFault: the run cannot go on.
         """
         try:
+            if transfer.entry.clash is not None:  # what stands under its name is the other entry's file
+                raise Clashing(transfer.entry.clash.message)
             turn = await self._wait_for_turn(transfer) if self._policy.sequential else None
             try:
                 if transfer.is_new:
@@ -66,7 +69,7 @@ class EntryBringer:
         except Unchanged:
             self._commitment.skip(transfer)
             return
-        except (SourceError, Blocked, Unstorable) as error:
+        except (SourceError, Blocked, Clashing, Unstorable) as error:
             self._commitment.fail(transfer, error)
             return
         except asyncio.CancelledError:

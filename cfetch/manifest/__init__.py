@@ -24,7 +24,7 @@ Read in this order::
     freezing.py                  ``freeze``: the checks that need all entries
     spool.py                     a nameless file for a list that comes as a stream
     clashes.py                   what entries mean to each other that want one path (pure)
-    settled_clashes.py           other names for those that clash, or none, by ``--clash``
+    settled_clashes.py           which of them fail, get another name or are left out, by ``--clash``
     collisions.py  assembly.py   entries that want the same path; pieces that make one file
     plan.py                      the frozen manifest
     entries.py                   two ports of a frozen manifest: for an engine and for a use case

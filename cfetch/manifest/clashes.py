@@ -10,7 +10,9 @@ from cfetch.manifest.digests import choose_stronger
 from cfetch.manifest.entry import Collision, Entry
 from cfetch.manifest.folding import MAY_FOLD, Folding, fold_path
 
-_RENAME = "rename one, or leave it out by --bad-rows skip, or say --clash rename"
+_SAY = "or say --clash rename or --clash skip"
+_RENAME = f"rename one, {_SAY}"
+_NAME = f"give one of them another path, or name files by --name-by url-path, row or hash, {_SAY}"
 
 
 def compare_entries(
@@ -23,47 +25,49 @@ def compare_entries(
     Yields collisions, and the position of each entry that only repeats another one, or states a weaker hash
     of the same file: lists often have an MD5 and a SHA-256 of each file in two rows.
     """
-    by_path: dict[str, Entry] = {}
-    by_key: dict[str, Entry] = {}
-    positions: dict[str, int] = {}
+    by_path: dict[str, tuple[int, Entry]] = {}
+    owners_of: dict[str, list[tuple[int, Entry]]] = {}  # by key: the file there; if it has pieces, all
     for position, entry in enumerate(same_key):
-        outer = by_key.setdefault(fold_path(entry.path, folding), entry)
-        other = by_path.setdefault(entry.path, entry)
-        if other is entry:
-            positions[entry.path] = position
-        if other is not entry:
-            if entry.piece is not None and other.piece is not None:
-                continue
+        owners = owners_of.setdefault(fold_path(entry.path, folding), [])
+        number, other = by_path.setdefault(entry.path, (position, entry))
+        if other is not entry and (entry.piece is None or other.piece is None):
             if _is_repeated(entry, other):
                 yield position
-            elif _is_same_file(entry, other):
-                is_stronger = (
-                    entry.digest is not None and choose_stronger(other.digest, entry.digest) is entry.digest
-                )
-                yield positions[entry.path] if is_stronger else position
-                if is_stronger:
-                    by_path[entry.path], positions[entry.path] = entry, position
-            else:
-                shown = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
-                yield Collision(
-                    other,
-                    entry,
-                    shown,
-                    "give one of them another path, or name files by --name-by url-path, row or hash, or say "
-                    "--clash rename",
-                    left_out=entry,
-                )
-        elif outer is not entry:
-            shown = f"{printable(outer.path)!r} and {printable(entry.path)!r}"
-            yield Collision(outer, entry, f"{shown} {_describe_fold(outer, entry)}", _RENAME, left_out=entry)
-    for each in inner:
+                continue
+            if not _is_same_file(entry, other):
+                yield collide(entry, other, folding, position, number)
+                continue
+            if entry.digest is None or choose_stronger(other.digest, entry.digest) is not entry.digest:
+                yield position
+                continue
+            yield number
+            by_path[entry.path] = position, entry
+            owners[:] = [owner for owner in owners if owner[0] != number]
+        if owners and owners[0][1].path != entry.path:
+            yield collide(entry, owners[0][1], folding, position, owners[0][0])
+        else:
+            owners.append((position, entry))
+    for number, each in enumerate(inner):
         key = fold_path(each.path, folding)
-        for above in [above for above in by_key if key.startswith(f"{above}/")]:
-            outer = by_key.pop(above)
-            shown = f"{printable(outer.path)!r} is a file, and a directory for {printable(each.path)!r}"
-            yield Collision(outer, each, shown, _RENAME, left_out=outer)  # others may be in that directory
-        if not by_key:
+        for above in [above for above in owners_of if key.startswith(f"{above}/")]:
+            for position, entry in owners_of.pop(above):  # not the other, which may share its directory
+                yield collide(entry, each, folding, position, number)
+        if not owners_of:
             return
+
+
+def collide(
+    entry: Entry, other: Entry, folding: Folding, position: int | None = None, number: int = -1
+) -> Collision:
+    """The collision of ``entry``, which gives way, with ``other``; at these places among those compared."""
+    if entry.path == other.path:
+        what = f"{printable(entry.path)!r} is stated twice with another url, size or hash"
+        return Collision(other, entry, what, _NAME, position, number)
+    if fold_path(other.path, folding).startswith(f"{fold_path(entry.path, folding)}/"):
+        what = f"{printable(entry.path)!r} is a file, and a directory for {printable(other.path)!r}"
+        return Collision(entry, other, what, _RENAME, position, number, is_beneath=True)
+    what = f"{printable(other.path)!r} and {printable(entry.path)!r} {_describe_fold(other, entry)}"
+    return Collision(other, entry, what, _RENAME, position, number)
 
 
 def _describe_fold(first: Entry, second: Entry) -> str:

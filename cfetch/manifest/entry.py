@@ -84,6 +84,13 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, gc=False):
     source: str = ""
 
 
+class Clash(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Why an entry of a list is not brought: its file would be one with that of the entry at ``other``."""
+
+    other: SafePath
+    message: str
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """One file of a manifest, validated, or a piece of a file.
 
@@ -101,6 +108,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 
     ``piece``: the entry is a piece of the file at ``path``, which has other entries too. ``kept``: names and
     values of columns for the metrics.
+
+    ``clash``: the entry fails without a request, as its name is another entry's; what stands under its name is
+    never its file.
     """
 
     id: int
@@ -121,6 +131,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     is_unnamed: bool = False
     is_named_by_server: bool = False
     replaces: tuple[tuple[int, int, int], ...] | None = None
+    clash: Clash | None = None
 
     @property
     def file_bytes(self) -> int | None:
@@ -141,15 +152,18 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 class Collision(NamedTuple):
     """Two entries that cannot both be downloaded. ``second`` is the later one, except for file and directory.
 
-    If a piece of a file does not fit by itself, ``first`` and ``second`` are the same entry. ``left_out`` is
-    the entry without which the other can be downloaded, if faulty rows are skipped.
+    If a piece of a file does not fit by itself, ``first`` and ``second`` are the same entry. ``position``: of
+    the entry, among those that were compared, without which the other can be downloaded; None: there is none.
+    ``other``: the position of the other one, among those beneath a path if ``is_beneath``.
     """
 
     first: Entry
     second: Entry
     what: str
     remedy: str
-    left_out: Entry | None = None
+    position: int | None = None
+    other: int = -1
+    is_beneath: bool = False
 
     def message(self, places: str) -> str:
         """The message about the collision; ``places`` says where the two entries are."""

@@ -1,9 +1,9 @@
 """Freezes manifests: validates them as a whole and seals their entries in a file.
 
 ``freeze`` reads every row of one manifest or of several once; ``freeze_entries`` takes entries that are
-checked already. Both check at the end the rules that need all entries: no two entries for one file, unless
-they are pieces that fit together; no paths that differ only in case or Unicode form; no file where another
-entry needs a directory.
+checked already. Both check at the end the rules that need all entries. The pieces of a file have to fit
+together. Of two entries for one file one gives way, as of a file and a directory of one name: it fails when
+its turn comes, unless ``clash`` says otherwise, and all others are brought.
 """
 
 from array import array
@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.compressed import open_decompressed
-from cfetch.manifest.entry import Collision, Entry, Piece
+from cfetch.manifest.entry import Clash, Collision, Entry, Piece
 from cfetch.manifest.faults import Faults, ignore_fault
 from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
 from cfetch.manifest.plan import FILE_NAME, Plan, PlanAbout
@@ -28,9 +28,11 @@ from cfetch.manifest.rows import Document
 from cfetch.manifest.source import FetchChunk, Source
 
 if TYPE_CHECKING:
+    from cfetch.base.config.path_filter import PathFilter
     from cfetch.manifest.settled_clashes import Settled
 
 PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
+_NO_CLASH: tuple[int, Clash | None] = (-1, None)
 
 
 class Opened(NamedTuple):
@@ -80,7 +82,8 @@ def freeze(
             skipped.
         report: gets the line and the reason of each fault, if such rows are skipped.
         only: the paths of the entries that the plan is to have; they keep their ids. None is all.
-        folding: which names are one file at the destination.
+        folding: which names are one file at the destination. Of entries that clash there, the later one
+            fails in the run, unless the options say otherwise.
 
     Raises:
         ManifestError: the manifests have faults (all are named); nothing is left in ``directory``.
@@ -88,8 +91,7 @@ def freeze(
         LocalFault: a manifest cannot be read or ``directory`` cannot be written.
     """
     walk = _Walk(parts, base_url, options, report)
-    if options.name_by not in ASKING and options.paths is not None:  # else the paths are not known yet
-        only = options.paths.narrow(only)
+    paths = None if options.name_by in ASKING else options.paths  # the paths are not known yet if it asks
     return _freeze(
         walk.read(),
         walk.faults,
@@ -101,6 +103,7 @@ def freeze(
         find_place=walk.find_place if len(parts) > 1 else None,
         folding=folding,
         clash=options.clash,
+        paths=paths,
     )
 
 
@@ -159,19 +162,20 @@ class _Walk:
 
 
 def freeze_entries(
-    entries: Iterable[Entry], *, name: str, directory: Path, folding: Folding = MAY_FOLD
+    entries: Iterable[Entry], *, name: str, directory: Path, folding: Folding = MAY_FOLD, clash: str = "fail"
 ) -> Plan:
     """Seal entries in ``directory`` that have been checked one by one already, such as a feed's entries.
 
     Their ids and line numbers are replaced; ``name`` is their name for messages, without secrets.
-    ``folding``: which names are one file at the destination.
+    ``folding``: which names are one file at the destination; ``clash``: what happens to the later one.
 
     Raises:
-        ManifestError: two entries want the same path; nothing is left in ``directory``.
         LocalFault: ``directory`` cannot be written.
     """
     numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
-    return _freeze(numbered, Faults(), Document(), name=name, directory=directory, folding=folding)
+    return _freeze(
+        numbered, Faults(), Document(), name=name, directory=directory, folding=folding, clash=clash
+    )
 
 
 def freeze_again(
@@ -181,6 +185,7 @@ def freeze_again(
     *,
     directory: Path,
     only: Container[str] | None,
+    paths: "PathFilter | None" = None,
     folding: Folding = KEEPS_NAMES,
     clash: str = "fail",
 ) -> Plan:
@@ -198,6 +203,7 @@ def freeze_again(
         only=only,
         folding=folding,
         clash=clash,
+        paths=paths,
     )
 
 
@@ -213,26 +219,29 @@ def _freeze(
     find_place: Callable[[Entry], str] | None = None,
     folding: Folding = KEEPS_NAMES,
     clash: str = "fail",
+    paths: "PathFilter | None" = None,
 ) -> Plan:
     """Seal ``entries``; ``faults`` and ``document`` are complete when all of them have been read.
 
-    ``find_place`` names the manifest of an entry, if there are several, and its place there.
+    ``find_place`` names the manifest of an entry, if there are several, and its place there. ``paths``: what
+    is taken; an entry does not clash with one that is not.
     """
     files: list[PlanFile] = []
     try:
         file, has_pieces = _seal_entries(entries, directory, files, progress, folding)
-        comparison = _Comparison(file, faults, find_place, folding, clash)
+        comparison = _Comparison(file, faults, find_place, folding, clash, paths)
         comparison.compare_all()
         if comparison.settled is not None:
             document.notes += comparison.settled.notes()
         merged = len(comparison.repeated)
         # rows that were skipped had numbers too, and equal plans must have equal ids
+        chooses = only is not None or paths is not None
         if not faults.total and (
-            merged or only is not None or faults.skipped or has_pieces or comparison.settled is not None
+            merged or chooses or faults.skipped or has_pieces or comparison.settled is not None
         ):
             smaller = PlanFile(directory / f"{FILE_NAME}.smaller", folding)
             files.append(smaller)
-            _copy_wanted(comparison, only, file, smaller)
+            _copy_wanted(comparison, only, paths, file, smaller)
             smaller.take_place_of(file)
             file = smaller
         faults.raise_if_any(name)
@@ -277,7 +286,8 @@ class _Comparison:
     """Compares entries that want the same path, and reports collisions as faults.
 
     ``repeated``: the indexes of entries that only repeat an earlier one; ``left_out``: those that collide
-    with another, if such entries are skipped. ``placed``: by index, the places of pieces in their files.
+    with another, if faulty rows are skipped. ``settled``: all others that collide, if there are any.
+    ``placed``: by index, the places of pieces in their files.
     """
 
     def __init__(
@@ -287,13 +297,16 @@ class _Comparison:
         find_place: Callable[[Entry], str] | None,
         folding: Folding,
         clash: str,
+        paths: "PathFilter | None",
     ) -> None:
         self._file = file
         self._faults = faults
         self._find_place = find_place
         self._folding = folding
         self._clash = clash
-        self.settled: Settled | None = None  # how clashes were settled, if there were any and it is wished
+        # new names depend on the list alone, so that they stay when less of it is taken
+        self._paths = None if clash == "rename" else paths
+        self.settled: Settled | None = None
         self.left_out: set[int] = set()
         self.repeated = array("q")
         self.placed: dict[int, Piece] = {}
@@ -303,26 +316,52 @@ class _Comparison:
         for same_key, beneath in self._file.paths.candidates():
             from cfetch.manifest.clashes import compare_entries  # few lists want a path twice
 
-            if self._clash != "fail" and self.settled is None:
-                from cfetch.manifest.settled_clashes import Settled  # it is off by default
-
-                self.settled = Settled(self._file, renames=self._clash == "rename")
-            inner = map(self._file.entry, beneath)
-            for result in compare_entries(map(self._file.entry, same_key), inner, self._folding):
+            group, inner = self._take(same_key), self._take(beneath)
+            results = compare_entries(
+                map(self._file.entry, group), map(self._file.entry, inner), self._folding
+            )
+            for result in results:
                 if isinstance(result, int):
-                    self.repeated.append(same_key[result])
-                elif self.settled is None or not self.settled.settle(result, same_key):
-                    self._report(result)
-                    if self._faults.are_skipped and result.left_out is not None:
-                        self._faults.forgive(self._faults.total - 1)
-                        self.left_out.add(self._find_index(result.left_out, same_key))
+                    self.repeated.append(group[result])
+                else:
+                    self._settle(result, group, inner)
             pieces: dict[str, list[int]] = {}
             for index in same_key:
                 entry = self._file.entry(index)
-                if entry.piece is not None:
+                if entry.piece is not None and index not in self.left_out:
                     pieces.setdefault(entry.path, []).append(index)
             for indexes in pieces.values():
                 self._note_positions(indexes)
+
+    def _take(self, indexes: Sequence[int]) -> Sequence[int]:
+        """The entries whose paths are taken."""
+        paths = self._paths
+        return indexes if paths is None else [n for n in indexes if paths.takes(self._file.entry(n).path)]
+
+    def _settle(self, collision: Collision, same_key: Sequence[int], beneath: Sequence[int]) -> None:
+        if self.settled is None:
+            from cfetch.manifest.settled_clashes import Settled  # few lists have names that clash
+
+            self.settled = Settled(self._file, self._clash)
+        if self.settled.settle(collision, same_key):
+            return
+        if not self._faults.are_skipped:
+            self.settled.let_fail(collision, same_key, beneath)
+            return
+        self._report(collision)
+        self._faults.forgive(self._faults.total - 1)
+        assert collision.position is not None
+        self.left_out.add(same_key[collision.position])
+
+    def make_clashes(self) -> Iterator[tuple[int, Clash]]:
+        """The clash of each entry that fails by it, with its index, in their order."""
+        if self.settled is None:
+            return
+        from cfetch.manifest.clashes import collide
+
+        for index, other_index in self.settled.list_failing():
+            entry, other = self._file.entry(index), self._file.entry(other_index)
+            yield index, Clash(other.path, self._describe(collide(entry, other, self._folding)))
 
     def find_piece(self, index: int) -> Piece | None:
         """The place of a piece; None if the piece has a fault."""
@@ -339,25 +378,34 @@ class _Comparison:
         else:
             self.placed.update(zip(indexes, placed, strict=True))
 
-    def _find_index(self, entry: Entry, indexes: Sequence[int]) -> int:
-        return next(index for index in indexes if self._file.entry(index).id == entry.id)
-
     def _report(self, collision: Collision) -> None:
-        first, second, message = collision.first, collision.second, collision.message
+        is_single = self._find_place is None
+        line = max(collision.first.line, collision.second.line) if is_single else 0
+        self._faults.add(line, self._describe(collision))
+
+    def _describe(self, collision: Collision) -> str:
+        first, second = collision.first, collision.second
         if self._find_place is None:
-            self._faults.add(max(first.line, second.line), message(name_lines(first, second)))
-        else:
-            self._faults.add(0, message(f"{self._find_place(first)} and {self._find_place(second)}"))
+            return collision.message(name_lines(first, second))
+        return collision.message(f"{self._find_place(first)} and {self._find_place(second)}")
 
 
 def _copy_wanted(
-    comparison: _Comparison, only: Container[str] | None, file: PlanFile, smaller: PlanFile
+    comparison: _Comparison,
+    only: Container[str] | None,
+    paths: "PathFilter | None",
+    file: PlanFile,
+    smaller: PlanFile,
 ) -> None:
     settled = comparison.settled
     left_out = () if settled is None else settled.left_out
     dropped = iter(sorted({*comparison.repeated, *comparison.left_out, *left_out}))
-    next_dropped, entry_id = next(dropped, -1), 0
+    clashes = comparison.make_clashes()
+    next_dropped, (next_clash, clash), entry_id = next(dropped, -1), next(clashes, _NO_CLASH), 0
     for index in range(len(file)):
+        own_clash = None
+        if index == next_clash:
+            own_clash, (next_clash, clash) = clash, next(clashes, _NO_CLASH)
         if index == next_dropped:
             next_dropped = next(dropped, -1)
             continue
@@ -366,9 +414,13 @@ def _copy_wanted(
             from cfetch.manifest.assembly import put_in_place  # few manifests have pieces
 
             entry = put_in_place(entry, piece)
+        stated = entry.path
         if settled is not None and (path := settled.renamed.get(index)) is not None:
             entry = msgspec.structs.replace(entry, path=path)
-        if only is None or entry.path in only:
+        if own_clash is not None and entry.clash is None:  # else an earlier check knew its line too
+            entry = msgspec.structs.replace(entry, clash=own_clash)
+        is_left = only is None or entry.path in only or stated in only  # it may have failed by its old name
+        if is_left and (paths is None or paths.takes(entry.path)):
             smaller.extend([msgspec.structs.replace(entry, id=entry_id)])
         entry_id += 1
     smaller.seal()

@@ -309,4 +309,6 @@ def identity_of(entry: Entry) -> bytes:
         [strip_signature(mirror.value) for mirror in entry.mirrors],
         entry.chunk,
     )
+    if entry.clash is not None:
+        return _encoder.encode((*stated, entry.range_start, "clash"))  # another list has no such clash
     return _encoder.encode(stated if entry.range_start is None else (*stated, entry.range_start))

@@ -1,10 +1,11 @@
-"""Settles clashes as the user has chosen: the later entry gets another name, or is left out.
+"""Settles clashes: the later entry fails, or, as the user has chosen, gets another name or is left out.
 
-The name depends on the list alone, so that a second run with the same list finds each file in place: the
+A new name depends on the list alone, so that a second run with the same list finds each file in place: the
 entry's own name with a number behind its stem, the first from 2 on that no entry of the list has.
 """
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Collision, SafePath, UnsafePathError, safe_path
@@ -12,63 +13,85 @@ from cfetch.manifest.names import find_ending
 from cfetch.manifest.plan_file import PlanFile
 
 _MOST_NAME_BYTES = 255
+_HALF = 32  # bits of an index: an index of paths has no more entries
 
 
 class Settled:
     """``renamed``: the new paths of entries, by index. ``left_out``: indexes of those that do not come."""
 
-    def __init__(self, file: PlanFile, *, renames: bool) -> None:
-        """``file`` is sealed. ``renames``: entries get other names; else they are left out."""
+    def __init__(self, file: PlanFile, way: str) -> None:
+        """``file`` is sealed. ``way`` is one of ``CLASH``."""
         self._file = file
-        self._renames = renames
+        self._way = way
         self._group: Sequence[int] = ()
-        self._indexes: dict[int, int] = {}  # of the group, by id
         self._given: set[str] = set()  # collision keys of new names
         self._numbers: dict[str, int] = {}  # by path, the last number that was tried
         self._same: set[tuple[object, ...]] = set()
         self._first = ""
+        # Of each that fails its index, and that of the other: a list may have only one name for all entries.
+        self._failing = array("q")
         self.renamed: dict[int, SafePath] = {}
         self.left_out: set[int] = set()
 
     def settle(self, collision: Collision, group: Sequence[int]) -> bool:
-        """Settle a collision of entries with the indexes ``group``; False: it stays a fault.
+        """Settle a collision of entries with the indexes ``group``; False: the entry has to fail.
 
         A piece of a file has its place in that file, and no other name would do.
         """
-        entry = collision.left_out
-        if entry is None or entry.piece is not None:
+        if collision.position is None or self._way == "fail":
             return False
-        if group is not self._group:  # one look at each, as a list may have thousands with one name
-            self._group = group
-            self._indexes = {self._file.entry(index).id: index for index in group}
-            self._same.clear()
-        index = self._indexes[entry.id]
-        if self._renames:
-            same = (entry.path, entry.url.value, entry.digest, entry.size_bytes, entry.range_start)
-            if same in self._same:  # it repeats one that has its new name already
-                self.left_out.add(index)
-                return True
-            try:
-                path = self._choose_name(entry.path)
-            except UnsafePathError:  # it is too long with a number
-                return False
-            self._same.add(same)
-            self.renamed[index] = path
-            self._first = self._first or f"{printable(entry.path)!r} is {printable(path)!r}"
-        else:
+        entry = collision.first if collision.is_beneath else collision.second
+        index = group[collision.position]
+        if self._way == "skip":
             self.left_out.add(index)
             self._first = self._first or printable(entry.path)
+            return True
+        if entry.piece is not None:
+            return False
+        if group is not self._group:
+            self._group = group
+            self._same.clear()
+        same = (entry.path, entry.url.value, entry.digest, entry.size_bytes, entry.range_start)
+        if same in self._same:  # it repeats one that has its new name already
+            self.left_out.add(index)
+            return True
+        try:
+            path = self._choose_name(entry.path)
+        except UnsafePathError:  # it is too long with a number
+            return False
+        self._same.add(same)
+        self.renamed[index] = path
+        self._first = self._first or f"{printable(entry.path)!r} is {printable(path)!r}"
         return True
+
+    def let_fail(self, collision: Collision, group: Sequence[int], beneath: Sequence[int]) -> None:
+        """Note that the entry which gives way fails, and which other one has its name."""
+        assert collision.position is not None
+        others = beneath if collision.is_beneath else group
+        self._failing.append(group[collision.position] << _HALF | others[collision.other])
+
+    def list_failing(self) -> Iterator[tuple[int, int]]:
+        """The index of each entry that fails, in their order, and that of the entry that has its name."""
+        return ((both >> _HALF, both & ((1 << _HALF) - 1)) for both in sorted(self._failing))
 
     def notes(self) -> list[str]:
         """What the user should know."""
+        notes = []
         if self.renamed:
-            return [
+            notes.append(
                 f"files that clash with others and have other names: {len(self.renamed):,}; {self._first}"
-            ]
-        if self.left_out:
-            return [f"files that clash with others and are left out: {len(self.left_out):,}; {self._first}"]
-        return []
+            )
+        elif self.left_out:
+            notes.append(
+                f"files that clash with others and are left out: {len(self.left_out):,}; {self._first}"
+            )
+        if self._failing:
+            first = self._file.entry(min(self._failing) >> _HALF)
+            notes.append(
+                f"files that clash with others and fail: {len(self._failing):,}, as "
+                f"{printable(first.path)!r}; --clash rename or --clash skip settles them"
+            )
+        return notes
 
     def _choose_name(self, path: SafePath) -> SafePath:
         """Raises UnsafePathError."""

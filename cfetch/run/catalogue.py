@@ -35,6 +35,7 @@ _TABLES = """
     ) WITHOUT ROWID;
     CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT, key TEXT) WITHOUT ROWID;
     CREATE TEMP TABLE unproven (path TEXT PRIMARY KEY) WITHOUT ROWID;
+    CREATE TEMP TABLE clashing (path TEXT PRIMARY KEY, key TEXT) WITHOUT ROWID;
 """
 _REFUSALS = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")  # faults of the machine
 _OWN = "SELECT path, volume, inode, size_bytes, changed_ns, status_ns FROM files WHERE volume IS NOT NULL"
@@ -161,6 +162,16 @@ class Catalogue:
         """Note that the source has the file now; ``version`` is what its list states of its content."""
         self._ask("INSERT OR REPLACE INTO listed VALUES (?, ?, ?)", path, version, collision_key(path))
 
+    def note_clashes(self, paths: Iterable[str]) -> None:
+        """Note the paths of entries that fail, as their names are other entries'.
+
+        The files under these names are not theirs: they are neither new nor changed, and never gone, as on
+        some file systems each is the file of the other entry.
+        """
+        for path in paths:
+            self._ask("INSERT OR IGNORE INTO clashing VALUES (?, ?)", path, collision_key(path))
+        self._ask("DELETE FROM listed WHERE path IN (SELECT path FROM clashing)")
+
     def find_changed(self) -> Iterator[str]:
         """The paths whose version differs from the version of the file in place."""
         query = (
@@ -198,7 +209,8 @@ class Catalogue:
         A file whose name differs from a listed name only in case or Unicode form is not gone: on some file
         systems it is the listed file.
         """
-        query = f"{_OWN} AND collision_key(path) NOT IN (SELECT key FROM listed) ORDER BY path"  # noqa: S608 - of constants
+        listed = "SELECT key FROM listed UNION SELECT key FROM clashing"
+        query = f"{_OWN} AND collision_key(path) NOT IN ({listed}) ORDER BY path"
         return (own for own in map(self._check_own, self._ask(query)) if self._paths.takes(own.path))
 
     def find_in_the_way(self) -> Iterator[Own]:

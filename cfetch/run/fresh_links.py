@@ -13,6 +13,7 @@ from cfetch.base.clock import Clock
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import is_url
 from cfetch.storage.files import local_fault
@@ -63,6 +64,8 @@ class StatementApi:
 class ManifestRef(msgspec.Struct, frozen=True, rename={"statement_id": "statement"}):
     """A manifest's name, the statement whose result it is, if any, and how it is read.
 
+    ``folding``: of the destination, if names that clash there decide how files are named.
+
     It is kept beside a plan, from which any process can then get fresh links. It may hold secrets.
     """
 
@@ -70,6 +73,7 @@ class ManifestRef(msgspec.Struct, frozen=True, rename={"statement_id": "statemen
     statement_id: str | None = None
     base_url: str | None = None
     options: ReadingOptions = STANDARD
+    folding: Folding = KEEPS_NAMES
 
 
 class Renewal:
@@ -119,6 +123,7 @@ class Renewal:
                         directory=Path(name),
                         base_url=origin.base_url,
                         options=origin.options,
+                        folding=origin.folding,
                     )
             except OSError as error:
                 raise local_fault(error, "cannot keep the manifest that was read again") from None

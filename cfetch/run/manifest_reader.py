@@ -84,7 +84,7 @@ class ManifestReader(NamedTuple):
                         directory / "named",
                         network=file_network(plan),
                         clock=clock,
-                        only=None if paths is None else paths.narrow(None),
+                        paths=paths,
                         by_final_url=self.options.name_by == "final-url",
                         clash=self.options.clash,
                         report=ignore_fault if self.options.bad_rows == "skip" else None,

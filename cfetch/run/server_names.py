@@ -1,7 +1,7 @@
 """Asks servers for the names of files (``--name-by header``), before anything is downloaded.
 
-A part is named by its path, a later run finds a file by its path, and two entries with one path are refused
-before the first byte. So a plan has all names before it begins; the price is one small request for each file
+A part is named by its path, a later run finds a file by its path, and of two entries with one path the later
+one is known before the first byte. So a plan has all names before it begins; the price is one small request for each file
 in the first run (``known_names.py``). An entry whose name cannot be had counts as a row with a fault.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from cfetch.base.clock import Clock
+from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.errors import SourceError
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
@@ -47,6 +48,7 @@ def name_by_servers(
     progress: Callable[[int], None] | None = None,
     report: Callable[[int, str], None] | None = None,
     only: Container[str] | None = None,
+    paths: PathFilter | None = None,
     known: KnownNames | None = None,
     asks_all: bool = False,
     folding: Folding = KEEPS_NAMES,
@@ -56,7 +58,8 @@ def name_by_servers(
     """Freeze the plan again, with the names from servers for entries whose paths the manifest does not state.
 
     Servers are asked only for names that are not ``known``, unless ``asks_all``. ``report`` gets the line and
-    the reason of each entry without a name, which is then left out. ``by_final_url``: the name is the one in
+    the reason of each entry without a name, which is then left out. ``paths``: which of the names are taken.
+    ``by_final_url``: the name is the one in
     the URL after redirects. A name that no file may have is replaced by the URL's, and noted. The other
     arguments are as in ``freeze``.
 
@@ -97,7 +100,7 @@ def name_by_servers(
             faults.forgive(0)
 
     frozen = freeze_again(
-        plan, name_all(), faults, directory=directory, only=only, folding=folding, clash=clash
+        plan, name_all(), faults, directory=directory, only=only, paths=paths, folding=folding, clash=clash
     )
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"… and {len(notes) - MOST_NOTES} more names of servers that no file may have"]
@@ -111,7 +114,7 @@ def _link_after_redirects(entry: Entry) -> str:
 
 def name_entry(entry: Entry, name: SafePath) -> Entry:
     """The entry under the name that its server has chosen; it replaces no file but cfetch's own."""
-    return msgspec.structs.replace(entry, path=name, is_unnamed=False, is_named_by_server=True)
+    return msgspec.structs.replace(entry, path=name, is_unnamed=False, is_named_by_server=True, clash=None)
 
 
 def _take_known(entries: Sequence[Entry], known: KnownNames, link_of: Callable[[Entry], str]) -> list[Entry]:

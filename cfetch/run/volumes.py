@@ -199,7 +199,7 @@ class Volumes:
         rest = iter(entries)
         in_place = 0
         while block := list(islice(rest, BLOCK)):
-            unseen = block
+            unseen = block = [entry for entry in block if entry.clash is None]
             for volume in self.local:
                 vouched = StandingFiles(volume).find(unseen)
                 unseen = [

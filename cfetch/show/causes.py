@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from cfetch.base.records import Summary
 
+# The two names of entries that clash, as ``manifest/clashes.py`` says it.
+_BOTH = re.compile(r"\A'.*' and '.*'(?= differ| are one)|\A'.*' is a file, and a directory for '.*'(?=:)")
 _OWN = re.compile(r"[a-z][a-z0-9+.-]*://\S+|\b[0-9a-f]{8,}\b|\d[\d,.]*", re.IGNORECASE)
 
 
@@ -32,4 +34,4 @@ def group_by_cause(failures: Iterable[Summary.Failure]) -> list[Cause]:
 
 def find_cause(message: str, path: str) -> str:
     """The part of a message that is not about one file."""
-    return _OWN.sub("#", message.replace(path, "#"))
+    return _OWN.sub("#", _BOTH.sub("#", message).replace(path, "#"))

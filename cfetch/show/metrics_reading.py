@@ -126,12 +126,12 @@ def read_unfinished(path: Path) -> Unfinished:
     in_place: set[str] = set()
     is_whole = True
     for run in read_metrics([path]):
-        recorded = 0
+        recorded, stand, lack = 0, set[str](), set[str]()
         for record in run.files:
             recorded += 1
-            ended, other = (in_place, failed) if record.is_in_place else (failed, in_place)
-            ended.add(record.path)
-            other.discard(record.path)
+            (stand if record.is_in_place else lack).add(record.path)
+        stand -= lack  # of entries that clash, one may stand under the name of one that failed
+        failed, in_place = (failed - stand) | lack, (in_place - lack) | stand
         is_whole = is_whole and recorded >= run.header.files
     return Unfinished(failed, None if is_whole else in_place)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cfetch.base.errors import Blocked, Corrupt, Expired, Refused, Transient, Unstorable
+from cfetch.base.errors import Blocked, Clashing, Corrupt, Expired, Refused, Transient, Unstorable
 from cfetch.base.records import Summary
 
 
@@ -51,6 +51,11 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
         ".*port speaks no TLS",
     ),
     Remedy(frozenset({Blocked.kind}), frozenset(), "move away what stands in the way"),
+    Remedy(
+        frozenset({Clashing.kind}),
+        frozenset(),
+        "say --clash rename or --clash skip, or give one of the files that clash another name",
+    ),
     Remedy(
         frozenset({Unstorable.kind}),
         frozenset(),

@@ -70,6 +70,8 @@ def _came_from_its_link(source: SourceRecord | None, entry: Entry) -> bool:
 
 
 def _find_proof(directory: Directory, descriptor: int, leaf: bytes, entry: Entry) -> str | None:
+    if entry.clash is not None:  # the file there is another entry's
+        return None
     try:
         status = os.stat(leaf, dir_fd=descriptor, follow_symlinks=False)
     except OSError:

@@ -29,6 +29,20 @@ def frozen(tmp_path):
 
 
 @pytest.fixture
+def clashes_of(frozen):
+    """A function: text or bytes -> line and message of each entry that fails as its name is another's."""
+
+    def make(content, name="m.json", **options):
+        return [
+            (entry.line, entry.clash.message)
+            for entry in frozen(content, name, **options).entries()
+            if entry.clash is not None
+        ]
+
+    return make
+
+
+@pytest.fixture
 def error_of(frozen):
     """A function: text or bytes -> the ManifestError that freezing it raises."""
 

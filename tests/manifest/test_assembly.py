@@ -68,7 +68,6 @@ def test_places(tmp_path, rows, expected):
             "the first piece of 'd/whole.bin' begins at byte 4: line 1, entry 0, counted from 0",
         ),
         ([piece(0, batch="x"), piece(1, batch="y")], "state different batches: entries 0 and 1"),
-        ([piece(0), piece(1, assemble=False)], "is stated twice with another url"),
         ([piece(0, None)], "size: it is missing; a piece of a file states path and size"),
         ([{"url": URL + "a", "size": 1}], "path: it is missing; a piece of a file states path and size"),
         ([piece(0, assemble="yes")], "assemble: it must be true or false, not a string"),

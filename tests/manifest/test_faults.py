@@ -262,10 +262,10 @@ def test_top_keys(error_of, top, word):
 
 def test_all_at_once(error_of):
     """Every fault is told with its line in one error, in the order of the lines."""
-    rows = ["http://h/a", "nope", "http://h/a?1", "sftp://h/x", "http://h/a?2"]
+    rows = ["http://h/a", "nope", "http://h/b", "sftp://h/x", "http://[/c"]
     error = error_of("\n".join(rows), "m.txt")
-    assert [problem.line for problem in error.problems] == [2, 3, 4, 5]
-    assert error.total == 4
+    assert [problem.line for problem in error.problems] == [2, 4, 5]
+    assert error.total == 3
     assert "m.txt:2: url: " in str(error)
 
 
@@ -480,7 +480,6 @@ def test_endless_line_needs_little_memory():
         ("m.json", f'{{"files":[{{"url":"http://h/?{CANARY}",]}}'),
         ("m.json", f'{{"base_url":"http://h/?{CANARY}@\\n","headers":{{"X":"{CANARY}\\n"}},"files":[]}}'),
         ("m.jsonl", f'{{"url":"http://h/a?{CANARY}"'),
-        ("m.txt", f"http://h/a?{CANARY}1\nhttp://h/a?{CANARY}2\nhttp://h/A?{CANARY}\n"),
     ],
 )
 def test_no_secret_in_messages(error_of, name, text):

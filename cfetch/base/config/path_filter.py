@@ -4,7 +4,6 @@ Patterns are those of the shell for whole paths, and ``*`` matches slashes too: 
 ``2026``, ``*.parquet`` is every such file.
 """
 
-from collections.abc import Container
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -27,10 +26,6 @@ class PathFilter(NamedTuple):
         is_included = not self.include or any(fnmatchcase(path, pattern) for pattern in self.include)
         return is_included and not any(fnmatchcase(path, pattern) for pattern in self.exclude)
 
-    def narrow(self, only: Container[str] | None) -> Container[str] | None:
-        """The paths of ``only`` that are taken; None is all paths."""
-        return only if self.takes_all else _Narrowed(self, only)
-
     def refuse_none(self, entries: int, name: str) -> None:
         """Raise UsageError if no entry of the list is left."""
         if not entries and not self.takes_all:
@@ -41,12 +36,3 @@ class PathFilter(NamedTuple):
 
 
 ALL_PATHS = PathFilter()
-
-
-class _Narrowed:
-    def __init__(self, paths: PathFilter, only: Container[str] | None) -> None:
-        self._paths = paths
-        self._only = only
-
-    def __contains__(self, path: object) -> bool:
-        return self._paths.takes(str(path)) and (self._only is None or path in self._only)

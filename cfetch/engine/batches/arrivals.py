@@ -4,6 +4,7 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
@@ -105,13 +106,19 @@ class Arrivals:
         is_soon = have_all_answered and clock() - since_s < SOON_S
         self._looks = double(self._looks, MOST_AHEAD) if is_soon else 1
         for position, batch in enumerate(batches if have_all_answered else batches[:1]):
-            self._note(batch, [Holding() if held is None else held[position] for held in answers])
+            clashing = {n for n, entry in enumerate(looks[position][1]) if entry.clash is not None}
+            self._note(
+                batch,
+                [Holding() if held is None else _leave_out(held[position], clashing) for held in answers],
+            )
             self._count_missing(batch, looks[position][1])
             self._ahead.append(batch)
 
     def _count_missing(self, batch: Batch, entries: Sequence[Entry]) -> None:
         missing = [
-            entry for index, entry in zip(batch.entries, entries, strict=True) if index not in batch.standing
+            entry
+            for index, entry in zip(batch.entries, entries, strict=True)
+            if index not in batch.standing and entry.clash is None
         ]
         guess = self._cut.unknown_bytes
         batch.missing_bytes = sum(
@@ -181,3 +188,13 @@ class Arrivals:
         batch.blocked = [
             {indexes[position]: error for position, error in holding.blocked.items()} for holding in holdings
         ]
+
+
+def _leave_out(holding: Holding, clashing: AbstractSet[int]) -> Holding:
+    """The holding without the files of entries that clash with others, whose files they are."""
+    if not clashing:
+        return holding
+    return holding._replace(
+        same_size=[position for position in holding.same_size if position not in clashing],
+        other_size=[position for position in holding.other_size if position not in clashing],
+    )

@@ -377,7 +377,7 @@ class Driver:
         now_s = self._now()
         with closing(Directory(root)) as volume:
             for entry in self._setup.plan.entries():
-                if entry.id in self._account:
+                if entry.id in self._account or entry.clash is not None:
                     continue
                 record = make_skipped_record(
                     entry,

@@ -30,7 +30,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import trustme
 
@@ -93,7 +93,6 @@ NAMED = frozenset({
 })  # fmt: skip
 
 # What a message asks for that is no option.
-AS_HEADER = ("the URL's login as a header of the entry",)
 AS_ENCODED = ("the URL percent-encoded, its host as xn--",)
 # The ways out that are tried, each by itself, where cfetch refuses what curl takes.
 WAYS_OUT: tuple[tuple[str, ...], ...] = (
@@ -101,10 +100,9 @@ WAYS_OUT: tuple[tuple[str, ...], ...] = (
     ("--doubtful", "accept"),
     ("--encoded", "decode"),
     ("--encoded", "keep"),
-    AS_HEADER,
     AS_ENCODED,
 )
-SAID: dict[tuple[str, ...], str] = {AS_HEADER: "userinfo", AS_ENCODED: "percent-encode"}
+SAID: dict[tuple[str, ...], str] = {AS_ENCODED: "percent-encode"}
 STATED = "size and hash stated"
 
 
@@ -331,12 +329,6 @@ async def ask_cfetch(
         entry: dict[str, object] = {"url": url} | operation.entry
         if more == AS_ENCODED:
             entry["url"] = encode_url(url)
-        if more == AS_HEADER and (login := re.match(r"(\w+://)([^/@]*)@", url)):
-            secret = base64.b64encode(unquote(login[2]).encode()).decode()
-            entry |= {
-                "url": url.replace(login[0], login[1], 1),
-                "headers": {"Authorization": f"Basic {secret}"},
-            }
         if not operation.is_named:
             last = urlsplit(url).path.rpartition("/")[2]
             entry["path"] = (

@@ -136,7 +136,7 @@ async def test_c63_a_proxy_that_never_opens_the_tunnel():
 
 
 def logins(**by_host):
-    return Network(logins={host: SecretText("Basic " + CANARY) for host in by_host.values()})
+    return Network(logins={host: SecretText(f"Basic {LOGIN}") for host in by_host.values()})
 
 
 async def test_57_a_login_of_netrc_goes_to_the_entrys_own_host_and_no_further():
@@ -147,7 +147,7 @@ async def test_57_a_login_of_netrc_goes_to_the_entrys_own_host_and_no_further():
             reply(b"", f"Location: {target.url}", status="302 x"),
         ]
         assert await ask(start.url, network=logins(a="127.0.0.1")) == (200, b"x")
-    assert [start.fields(n)["authorization"] for n in (0, 1)] == [f"Basic {CANARY}"] * 2
+    assert [start.fields(n)["authorization"] for n in (0, 1)] == [f"Basic {LOGIN}"] * 2
     assert "authorization" not in target.fields()
 
 

@@ -389,10 +389,7 @@ class Judge:
             async with CurlServer(case, folder, self._tls, FEATURES) as server:
                 environment = prepare(case, server, folder)
                 operation = read_operations(case, server, self._ca_file, folder)[index]
-                if (
-                    any(word.endswith("_proxy") for word in map(str.lower, environment))
-                    and "--proxy" not in operation.cfetch
-                ):
+                if any(word.endswith("_proxy") for word in map(str.lower, environment)):
                     operation.cfetch.append("--proxy-from-env")
                 if tool == "curl":
                     return operation, await ask_curl(
@@ -420,6 +417,9 @@ class Judge:
             return verdict
         if any(not url.startswith("http") for url in operation.urls):
             return Verdict(case.number, case.name, "feature", "another scheme through a proxy")
+        command = case.section("reply", "servercmd")
+        if command and "upgrade" in command[0]:
+            return Verdict(case.number, case.name, "feature", "WebSocket: its server speaks no HTTP then")
         if operation.only_curl:
             _, plain = await self.play(case, index, "curl", is_whole=False)
             options = " ".join(dict.fromkeys(option[0] for option in operation.only_curl))
@@ -466,7 +466,7 @@ class Judge:
                 )
         _, again = await self.play(case, index, "cfetch", stated=curl)
         if is_same(again, curl):
-            is_named = "state the size" in words or "hash" in words
+            is_named = re.search("state (the|its) size|hash", words) is not None
             return Verdict(case.number, case.name, "stricter, way out", f"{STATED} <- {why}"[:300], is_named)
         if "install it" in words:
             return Verdict(

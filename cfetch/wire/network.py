@@ -141,8 +141,6 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         ConfigError: options contradict each other, or a file is missing, unreadable or of another kind.
     """
     proxied = "proxy" if options.proxy else "proxy_from_env" if options.proxy_from_env else None
-    if options.proxy and options.proxy_from_env:
-        raise ConfigError("proxy and proxy_from_env are both set; choose one")
     if options.public_only and proxied:
         raise ConfigError(
             f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "

@@ -30,7 +30,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import trustme
 
@@ -93,7 +93,6 @@ NAMED = frozenset({
 })  # fmt: skip
 
 # What a message asks for that is no option.
-AS_HEADER = ("the URL's login as a header of the entry",)
 AS_ENCODED = ("the URL percent-encoded, its host as xn--",)
 # The ways out that are tried, each by itself, where cfetch refuses what curl takes.
 WAYS_OUT: tuple[tuple[str, ...], ...] = (
@@ -101,10 +100,9 @@ WAYS_OUT: tuple[tuple[str, ...], ...] = (
     ("--doubtful", "accept"),
     ("--encoded", "decode"),
     ("--encoded", "keep"),
-    AS_HEADER,
     AS_ENCODED,
 )
-SAID: dict[tuple[str, ...], str] = {AS_HEADER: "userinfo", AS_ENCODED: "percent-encode"}
+SAID: dict[tuple[str, ...], str] = {AS_ENCODED: "percent-encode"}
 STATED = "size and hash stated"
 
 
@@ -331,12 +329,6 @@ async def ask_cfetch(
         entry: dict[str, object] = {"url": url} | operation.entry
         if more == AS_ENCODED:
             entry["url"] = encode_url(url)
-        if more == AS_HEADER and (login := re.match(r"(\w+://)([^/@]*)@", url)):
-            secret = base64.b64encode(unquote(login[2]).encode()).decode()
-            entry |= {
-                "url": url.replace(login[0], login[1], 1),
-                "headers": {"Authorization": f"Basic {secret}"},
-            }
         if not operation.is_named:
             last = urlsplit(url).path.rpartition("/")[2]
             entry["path"] = (
@@ -397,10 +389,7 @@ class Judge:
             async with CurlServer(case, folder, self._tls, FEATURES) as server:
                 environment = prepare(case, server, folder)
                 operation = read_operations(case, server, self._ca_file, folder)[index]
-                if (
-                    any(word.endswith("_proxy") for word in map(str.lower, environment))
-                    and "--proxy" not in operation.cfetch
-                ):
+                if any(word.endswith("_proxy") for word in map(str.lower, environment)):
                     operation.cfetch.append("--proxy-from-env")
                 if tool == "curl":
                     return operation, await ask_curl(
@@ -428,6 +417,9 @@ class Judge:
             return verdict
         if any(not url.startswith("http") for url in operation.urls):
             return Verdict(case.number, case.name, "feature", "another scheme through a proxy")
+        command = case.section("reply", "servercmd")
+        if command and "upgrade" in command[0]:
+            return Verdict(case.number, case.name, "feature", "WebSocket: its server speaks no HTTP then")
         if operation.only_curl:
             _, plain = await self.play(case, index, "curl", is_whole=False)
             options = " ".join(dict.fromkeys(option[0] for option in operation.only_curl))
@@ -474,7 +466,7 @@ class Judge:
                 )
         _, again = await self.play(case, index, "cfetch", stated=curl)
         if is_same(again, curl):
-            is_named = "state the size" in words or "hash" in words
+            is_named = re.search("state (the|its) size|hash", words) is not None
             return Verdict(case.number, case.name, "stricter, way out", f"{STATED} <- {why}"[:300], is_named)
         if "install it" in words:
             return Verdict(

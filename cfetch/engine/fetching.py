@@ -17,7 +17,7 @@ from cfetch.storage.volume_values import Standing
 from cfetch.straggler.ways_to_ask import NO_CURE, WayToAsk
 from cfetch.wire.headers import may_state_hash, read_media_type, states_limits
 from cfetch.wire.judge import PAGE_TYPES, is_vouched_for, judge
-from cfetch.wire.transport import Connecting, LostCount, Response, Transport
+from cfetch.wire.transport import Connecting, CutHead, LostCount, Response, Transport
 from cfetch.wire.verdict import Asked, ReplyAction, Verdict
 
 if TYPE_CHECKING:
@@ -108,7 +108,12 @@ class Fetching:
             while has_more:
                 asked = _choose_range(attempt, part, chunk_bytes, None if attempt.received else standing)
                 asked = msgspec.structs.replace(asked, options=self._options, link=url)
-                response = await self._open(url, asked, secrets, connecting, fresh=fresh)
+                try:
+                    response = await self._open(url, asked, secrets, connecting, fresh=fresh)
+                except CutHead as error:
+                    if error.status != 200 or asked.size_bytes != 0:
+                        raise
+                    return  # an empty file needs no body, and so no more of the head
                 if cure.retire_bytes:
                     response = await self._spare(response, url, asked, secrets, cure, connecting)
                 attempt.reply.response = response

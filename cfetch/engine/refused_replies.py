@@ -6,7 +6,7 @@ from cfetch.base.clock import RunClock
 from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError
 from cfetch.wire.pauses import make_throttled, make_transient
 from cfetch.wire.reasons import explain
-from cfetch.wire.statuses import NO_BODY
+from cfetch.wire.statuses import NO_BODY, PROOF
 from cfetch.wire.transport import Response
 from cfetch.wire.verdict import ReplyAction, Verdict
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from cfetch.storage.volume import Sink
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-PROOF = "; if its body is the file, state the hash in the manifest, or by cfetch get --sha256"
 SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 
 

@@ -7,7 +7,7 @@ unchanged is refused. No message quotes the URL.
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv6Address
 from urllib.parse import quote, unquote, urljoin
 
 from cfetch.base.errors import UsageError
@@ -15,11 +15,14 @@ from cfetch.base.registry import find_file_source
 from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_object_url, is_web
 
 _REST = (
-    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\.?)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?:(?P<login>[!\"$-.0->@-\[\]-~]*)@)?"
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)(?P<zone>%(?:25)?[A-Za-z0-9._~-]+)?\]|(?P<name>[A-Za-z0-9_.-]*[A-Za-z0-9_-])\.?)"
+    r"(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"
 )
 _ABSOLUTE = re.compile(rf"{WEB_PATTERN}://{_REST}")
-_OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://(?:(?P<login>[!\"$-.0->A-~]*)@)?{_REST}")
+_OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{_REST}")
+_ANY_LOGIN = re.compile(r"([^:]+://)[^/?#\\]*@")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _AUTHORITY = re.compile(r"[^:]+://(?:[^/?#]*@)?([^/?#@]*)")
@@ -42,10 +45,11 @@ _REASONS = (
     ),
     *((f"{row.name}:", f"its scheme is {row.refusal}") for row in SCHEMES.values() if row.refusal),
     (rf"(?!{WEB_PATTERN}:)", NOT_KNOWN),
-    (r"[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
+    (rf"(?!{WEB_PATTERN}:)[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
+    (r"[^:]+://[^/?#]*\\[^/?#]*@", r"its login holds a \; percent-encode it as %5C"),
     (r"[^:]+:(?!//[^/?#:])", "it has no host"),
     (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
-    (r"[^:]+://(?:\.|[^/?#:]*\.\.)", "its host begins with a dot or has two in a row"),
+    (r"[^:]+://[^/?#:]*\.\.?(?=[/?#:]|\Z)", "its host is nothing but a dot, or ends with two"),
     (r"", "its host holds characters that no host name has"),
 )
 """Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is reported. The patterns
@@ -59,7 +63,10 @@ def is_url(name: str) -> bool:
 
 _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
 _LOGIN = re.compile("//[^/]*@")
-_PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL)
+_USER = re.compile(r"\A(?P<user>[^:]+://[^/?#:@]*)(?P<password>:[^/?#]*)?@")
+_PARTS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^/?#]*@)?(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL
+)
 _TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
 # Two patterns, each of which reads a character once: a single pattern took cubic time.
 _KEY = re.compile(r"[?&]([^=&#?]*)=")
@@ -74,8 +81,8 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
     """Return ``text`` unchanged if it is absolute, else joined to the result of ``base_url`` (RFC 3986, 5).
 
     Raises:
-        UrlError: the URL is relative and there is no base, or it has another scheme, userinfo, no host, a
-            port out of range, or characters that a URL must percent-encode.
+        UrlError: the URL is relative and there is no base, or it has another scheme, no host, a port out of
+            range, or characters that a URL must percent-encode.
     """
     match = _ABSOLUTE.match(text)
     if match is None:
@@ -146,14 +153,17 @@ def host_of(url: str) -> str:
 
 
 def strip_signature(url: str) -> str:
-    """The URL without its signature: the same for two links to one object.
+    """The URL without its signature and its password: the same for two links to one object.
 
-    Keys are removed only if the signature is complete (``signatures.py``); else the whole query stays.
+    Keys are removed only if the signature is complete (``signatures.py``); else the whole query stays. A user
+    stays too: on some servers each user has files of their own.
     """
-    if "?" not in url and "#" not in url:  # fast path
+    if "?" not in url and "#" not in url and "@" not in url:  # fast path
         return url
     if is_object_url(url):  # it is never signed, and its key may hold any character
         return url
+    if "@" in url:
+        url = _USER.sub(r"\g<user>@", url, count=1)
     stem, mark, query = url.partition("#")[0].partition("?") if "#" in url else url.partition("?")
     if not mark:
         return stem
@@ -215,7 +225,9 @@ def encode_url(text: str) -> str:
         return text
     text = text.strip(" ")
     match = _PARTS.match(text)
-    scheme, host, rest = (match["scheme"], match["host"], match["rest"]) if match else ("", "", text)
+    scheme, login, host, rest = (
+        match.group("scheme", "login", "host", "rest") if match else ("", "", "", text)
+    )
     if not host.isascii():
         import idna
 
@@ -223,7 +235,10 @@ def encode_url(text: str) -> str:
             host = idna.encode(host, uts46=True).decode()
         except idna.IDNAError:
             return text
-    return scheme + host + _TO_ENCODE.sub(lambda match: quote(match[0], safe=""), rest)
+    login, rest = (
+        _TO_ENCODE.sub(lambda match: quote(match[0], safe=""), part or "") for part in (login, rest)
+    )
+    return scheme + login + host + rest
 
 
 def make_relative_url(path: str) -> str:
@@ -287,19 +302,28 @@ def _check_ipv6(text: str) -> None:
 
 @lru_cache(maxsize=256)
 def _check_ipv4(text: str) -> None:
-    """Check a host of numbers: not all resolvers know ``127.1``, and it may mean another host elsewhere."""
+    """Check a host of numbers. As for browsers and curl, ``127.1`` is an address; five numbers are a name."""
+    parts = text.split(".")
+    if len(parts) > 4 or "" in parts:
+        return
     try:
-        IPv4Address(text)
+        *firsts, last = (int(part, 8 if part[0] == "0" else 10) for part in parts)
     except ValueError:
-        raise UrlError("its host is a number but no IPv4 address of four parts, like 127.0.0.1") from None
+        is_valid = False
+    else:
+        is_valid = max(firsts, default=0) <= 255 and last < 256 ** (5 - len(parts))
+    if not is_valid:
+        raise UrlError("its host is a number but no IPv4 address, like 127.0.0.1")
 
 
 def _find_fault(text: str) -> str:
-    """The first reason in ``_REASONS`` that holds."""
+    """The first reason in ``_REASONS`` that holds; those about the host are sought behind a login."""
     try:
         is_known = find_file_source(text) is not None
     except UsageError as error:  # of the plug-in that has the scheme
         return str(error)
+    if is_web(text):
+        text = _ANY_LOGIN.sub(r"\1", text)
     return next(
         reason
         for pattern, reason in _REASONS

@@ -191,6 +191,7 @@ async def _ask_one(
                 clock=clock,
                 jitter=random.random,
                 by_final_url=by_final_url,
+                has_hash=entry.digest is not None,
             )
         if stated is not None:
             try:

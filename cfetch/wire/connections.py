@@ -258,7 +258,12 @@ class Resolver(AbstractResolver):
             own = LOOPBACK
         if own:
             return [_make_result(host, port, address) for address in own]
-        addresses = await self._inner.resolve(host, port, family)
+        try:
+            addresses = await self._inner.resolve(host, port, family)
+        except (
+            UnicodeError
+        ):  # Python's: of a label that is empty or too long, which no name server would know
+            raise socket.gaierror(socket.EAI_NONAME, "no such name") from None
         if not addresses:
             raise socket.gaierror(socket.EAI_NODATA, "no address")
         return addresses

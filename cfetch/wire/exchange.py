@@ -21,7 +21,7 @@ from cfetch.base.config.wire import MAX_HEAD_BYTES
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
-from cfetch.wire.foreign_errors import map_error
+from cfetch.wire.foreign_errors import HeadLost, map_error
 from cfetch.wire.reply_parser import WAY_OUT, BytesBehind, HeadFault, ReplyParser, make_parser
 
 FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
@@ -344,7 +344,7 @@ class Exchange(ReplyParser):
     def lose_connection(self, error: Exception | None) -> None:
         """End the body, if the end of the connection may end it; else the reply has failed."""
         if not self.status:
-            self._fail(error or aiohttp.ServerDisconnectedError())
+            self._fail(error or (HeadLost(self._head) if self._head else aiohttp.ServerDisconnectedError()))
         elif error or self._has_own_end():
             self._fail(aiohttp.ClientPayloadError())
         else:

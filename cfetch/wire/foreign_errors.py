@@ -16,8 +16,9 @@ from httptools import HttpParserError
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.storage.files import local_fault
 from cfetch.wire.reply_parser import BytesBehind, HeadFault
-from cfetch.wire.transport import LostCount
+from cfetch.wire.transport import CutHead, LostCount
 
+_WITHOUT = "; with --proxy-from-env, hosts that NO_PROXY names are asked without it"
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
     (
         aiohttp.ClientConnectorCertificateError,
@@ -25,9 +26,9 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
         "the server's TLS certificate is not accepted: {cause}",
     ),
     (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed{plain}"),
-    (aiohttp.ClientConnectorDNSError, Transient, "{name} could not be resolved"),
+    (aiohttp.ClientConnectorDNSError, Transient, "{name} could not be resolved{without}"),
     (aiohttp.ConnectionTimeoutError, Transient, "connecting{through} took too long"),
-    (aiohttp.ClientProxyConnectionError, Transient, "cannot connect to the proxy: {cause}"),
+    (aiohttp.ClientProxyConnectionError, Transient, f"cannot connect to the proxy: {{cause}}{_WITHOUT}"),
     (aiohttp.ClientConnectorError, Transient, "cannot connect: {cause}"),
     (aiohttp.ServerDisconnectedError, Transient, "the {peer} closed the connection"),
     (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),
@@ -51,6 +52,7 @@ _CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbe
 
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"}
 _TLS_WORD = re.compile(r"[A-Z][A-Z0-9_]{1,60}", re.ASCII)
+_STATUS_LINE = re.compile(rb"^HTTP/\d\.\d (\d{3})(?=[ \r\n])", re.MULTILINE)
 _UNKNOWN_NAME = {socket.EAI_NONAME, socket.EAI_NODATA}
 # The text of aiohappyeyeballs for several failures; only numbers and the kind of address are taken from it.
 _ONE_OF_SEVERAL = re.compile(r"\[Errno (\d{1,4})\](?: Connect call failed \('([0-9A-Fa-f.:]*))?", re.ASCII)
@@ -61,6 +63,14 @@ class NotPublic(OSError):
 
     def __init__(self) -> None:
         super().__init__("not public")  # one text for all, so that several addresses make one error
+
+
+class HeadLost(aiohttp.ServerDisconnectedError):
+    """The connection ended within a head; ``head`` of it has come."""
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__()
+        self.head = head
 
 
 def map_error(error: Exception, *, proxied: bool = False, reading: bool = False) -> CfetchError:
@@ -83,9 +93,13 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
         )
     if isinstance(error, HeadFault):
         return Refused(str(error))
+    if isinstance(error, HeadLost):
+        stated = _STATUS_LINE.findall(error.head)
+        return CutHead(int(stated[-1]) if stated else None)
     if is_unknown_name(error):
         whose = "the proxy's" if proxied else "the host's"
-        return Refused(f"{whose} name does not exist (asked for twice); check how it is spelled")
+        more = _WITHOUT if proxied else ""
+        return Refused(f"{whose} name does not exist (asked for twice); check how it is spelled{more}")
     if (weak := _find_tls_fault(error)) is not None:
         return Refused(f"the TLS handshake failed: {weak}")
     if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -97,6 +111,7 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     )
     words = {
         "name": "the proxy's name" if proxied else "the host's name",
+        "without": _WITHOUT if proxied else "",
         "through": " through the proxy" if proxied else "",
         "plain": _explain_handshake(error),
         "part": "body" if reading else "reply",

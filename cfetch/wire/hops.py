@@ -2,7 +2,8 @@
 
 cfetch follows them itself, because no library drops every secret. Headers of the user go to another origin
 only if the user names its host; the login of netrc only if ``--netrc-redirects`` says so; a cookie goes where
-RFC 6265 sends it, whether the user's file or a server on the way has set it.
+RFC 6265 sends it, whether the user's file or a server on the way has set it. A login in a URL, the entry's or
+that of a redirect, is for that URL's origin; no transport sends it as a part of the URL.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from cfetch.base.secret import SecretUrl
 from cfetch.base.version import __version__
 from cfetch.wire.headers import Headers
-from cfetch.wire.network import Network
+from cfetch.wire.network import Network, read_basic
 from cfetch.wire.transport import Connecting, Response
 
 if TYPE_CHECKING:
@@ -58,8 +59,10 @@ class HopTransport:
         own = self._network.credentials
         if own is not None:
             secrets = own.add_headers(url, secrets)
-        if self._network.logins:
-            secrets = self._add_login(url, secrets)
+        login: str | None = None
+        if self._network.logins or "@" in url.value:
+            login = self._network.login_for(url)
+            secrets = self._add_login(secrets, login)
         seen: list[SecretUrl] = []
         place = url
         while True:
@@ -79,16 +82,23 @@ class HopTransport:
             seen.append(url)
             reply.close()
             hop = next_hop(url, reply.headers, seen)
-            if hop.origin() != url.origin():
-                secrets = self._add_login(hop, {}) if self._network.logs_in_at_redirects else {}
+            is_same = hop.origin() == url.origin()
+            if not is_same:
+                secrets, login = {}, None
+            may_draw = self._network.logs_in_at_redirects
+            if "@" in hop.value or (may_draw and not is_same):
+                before, login = login, self._network.login_for(hop, is_own_only=not may_draw) or login
+                secrets = self._add_login(secrets, login, instead_of=before)
             if hop.host() == place.host():
                 place = hop
             url = hop
 
-    def _add_login(self, url: SecretUrl, secrets: Mapping[str, str]) -> Mapping[str, str]:
-        """Add the user's login for the host of the URL, unless the manifest has one."""
-        login = self._network.login_for(url)
-        if login is None or any(name.lower() == "authorization" for name in secrets):
+    def _add_login(
+        self, secrets: Mapping[str, str], login: str | None, instead_of: str | None = None
+    ) -> Mapping[str, str]:
+        """Add a login, unless there is one from elsewhere: of the manifest, or of the user's headers."""
+        stated = next((value for name, value in secrets.items() if name.lower() == "authorization"), None)
+        if login is None or (stated is not None and stated != instead_of):
             return secrets
         return {**secrets, "Authorization": login}
 
@@ -116,7 +126,14 @@ def asks_for_digest(headers: Headers) -> bool:
     return any("digest" in value.lower() for value in headers.getall("WWW-Authenticate", []))
 
 
+def find_basic(headers: Mapping[str, str]) -> str | None:
+    """The ``Authorization`` among the headers of a request, if it is a user and a password."""
+    values = (value for name, value in headers.items() if name.lower() == "authorization")
+    return next((value for value in values if read_basic(value)), None)
+
+
 def _list_secrets(headers: Mapping[str, str]) -> list[str]:
-    """The values of headers, and the words in them, that no message may show."""
+    """The values of headers, the words and the passwords in them, that no message may show."""
     words = [word for value in headers.values() for word in (value, *value.split())]
-    return [word for word in words if len(word) >= LEAST_SECRET]
+    passwords = [login[1] for value in headers.values() if (login := read_basic(value)) and login[1]]
+    return [word for word in words if len(word) >= LEAST_SECRET] + passwords

@@ -24,7 +24,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.wire.connections import ConnectionPool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
-from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
+from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest, find_basic
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.transport import Connecting, Response, SourceContext, Transport
 
@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 
 MAX_ORIGINS = 1024  # origins whose request data is kept; with more hosts it is made anew
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-# The server, the request target, and a fragment, which is never sent.
-_URL = re.compile(rf"({WEB_PATTERN}://[^/?#]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.DOTALL)
+# The scheme, a login, the server, the request target, and a fragment; login and fragment are never sent.
+_URL = re.compile(rf"({WEB_PATTERN}://)(?:[^/?#]*@)?([^/?#@]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.DOTALL)
+_NUMBER = "(?:0|[1-9][0-9]*)"
+# A host that may be spelled in another way: a number that is no usual address, or an address with a zone.
+_IS_ODD = re.compile(rf"(?!(?:{_NUMBER}\.){{3}}{_NUMBER}(?::|\Z))[0-9][0-9A-Fa-fxX.]*(?::|\Z)|\[[^]]*%")
 
 
 def open_http(context: SourceContext) -> Transport:
@@ -97,7 +100,7 @@ class HttpTransport(HopTransport):
         connecting: Connecting | None,
     ) -> Response:
         """Make one request over a connection of the pool, or a fresh one. Raises SourceError."""
-        if self._session is not None and self._session.uses_digest(url):
+        if self._session is not None and self._session.uses_digest(url, headers):
             return await self._session.send(url, headers, fresh=fresh, method=method, connecting=connecting)
         proxied = False
         try:
@@ -109,16 +112,16 @@ class HttpTransport(HopTransport):
         if proxied and reply.status == 407:
             reply.close()
             raise make_proxy_refusal(reply.status)
-        if reply.status == 401 and self._network.logins and asks_for_digest(reply.headers):
+        if reply.status == 401 and asks_for_digest(reply.headers):
             return await self._send_with_digest(reply, url, headers, fresh=fresh, method=method)
         return reply
 
     async def _send_with_digest(
         self, refusal: Response, url: SecretUrl, headers: Mapping[str, str], *, fresh: bool, method: str
     ) -> Response:
-        """Ask again by aiohttp's session, which knows Digest, if the login of netrc was refused as Basic."""
-        login = self._network.login_for(url)
-        if login is None or headers.get("Authorization") != login:
+        """Ask again by aiohttp's session, which knows Digest, if the login was refused as Basic."""
+        login = find_basic(headers)
+        if login is None:
             return refusal
         refusal.close()
         if self._session is None:
@@ -177,7 +180,8 @@ class HttpTransport(HopTransport):
         parts = _URL.match(url.reveal())
         if parts is None:
             raise ValueError
-        server, target = parts.groups()
+        scheme, authority, target = parts.groups()
+        server = scheme + authority
         origin = self._origins.get(server)
         if origin is None:
             if len(self._origins) >= MAX_ORIGINS:
@@ -207,6 +211,13 @@ class _Origin:
 
     def __init__(self, server: str, proxy: SecretUrl | None, headers: Mapping[str, str]) -> None:
         scheme, _, authority = server.partition("://")
+        host = authority
+        if _IS_ODD.match(authority):
+            from cfetch.wire.odd_hosts import spell_authority  # few hosts are written so
+
+            authority, host = spell_authority(authority)
+        if host != authority:
+            headers = {**headers, "Host": host}
         self.url = f"{scheme.lower()}://{authority}"
         self.is_proxied = proxy is not None
         self.request = aiohttp.ClientRequest(
@@ -216,9 +227,9 @@ class _Origin:
             proxy=None if proxy is None else yarl.URL(proxy.reveal(), encoded=True),
             loop=asyncio.get_running_loop(),
         )
-        # A proxy gets the whole URL, without its login, since it may log it. A tunnel needs only the path.
+        # A proxy gets the whole URL. A tunnel needs only the path.
         is_plain = proxy is None or self.request.is_ssl()
-        self._prefix = "" if is_plain else f"{scheme.lower()}://{authority.rpartition('@')[2]}"
+        self._prefix = "" if is_plain else f"{scheme.lower()}://{host}"
         self._lines: dict[str, str] = {}
         self._own_lines = ""
 

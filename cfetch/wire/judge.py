@@ -22,7 +22,8 @@ The rules (sections of RFC 9110 in brackets):
    byte 0; but REFUSE_RANGE if an end was requested, as other attempts bring the rest.
 6. A length that contradicts the manifest: REFUSE before a byte is read.
 7. If an entry is a range of its object, every request asks for a range, and byte numbers are the object's
-   from ``base`` on. If the object ends before the range ends, or a request for the whole range gets 416:
+   from ``base`` on. A 206 with a body of the range's length is accepted, whatever its Content-Range says, if
+   a hash will prove it. If the object ends before the range ends, or a request for the whole range gets 416:
    REFUSE. A 200 brings the whole object, or an error page: the body is cut to the range if a hash will prove
    the bytes and the range begins within ``MAX_SKIPPED_BYTES``, else REFUSE; but REFUSE_RANGE if only a part
    of the range was requested, as its other bytes may be of another version.

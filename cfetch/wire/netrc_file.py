@@ -34,7 +34,7 @@ class NetrcLogin(NamedTuple):
 
 
 def read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
-    """Read ``Authorization`` by host. ``default`` is left out: it would give a password to every host.
+    """Read ``Authorization`` by host, and by ``user@host``. ``default`` is left out, as it is for every host.
 
     A file that others can read is refused, as by ftp(1) (curl does not check this).
     """
@@ -64,7 +64,7 @@ def read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
 
 
 def _parse(text: str) -> dict[str, NetrcLogin]:
-    """The logins by host; of several entries for one host the first counts, as for curl. Raises NetrcFault.
+    """The logins by host and by ``user@host``; of several, the first counts, as for curl. Raises NetrcFault.
 
     ``default`` is left out: it would give a password to every host.
     """
@@ -74,9 +74,10 @@ def _parse(text: str) -> dict[str, NetrcLogin]:
 
     def keep() -> None:
         if host is not None and "password" in fields:
-            logins.setdefault(
-                host.lower().rstrip("."), NetrcLogin(fields.get("login", ""), fields["password"])
-            )
+            login = NetrcLogin(fields.get("login", ""), fields["password"])
+            name = host.lower().rstrip(".")
+            for key in (name, f"{login.user}@{name}"):
+                logins.setdefault(key, login)
 
     words = _split(text)
     for word, number in words:

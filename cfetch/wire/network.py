@@ -46,7 +46,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. The default is a direct connection with the system's CAs.
 
     ``proxies``: by scheme. ``no_proxy``: hosts that are reached without a proxy, in NO_PROXY's form.
-    ``logins``: ``Authorization`` by host name. ``credentials``: the user's headers and cookies.
+    ``logins``: ``Authorization`` by host name, and by ``user@host`` for each user.
+    ``credentials``: the user's headers and cookies.
     ``addresses`` gathers those to which a connection was tried.
     ``resolve``: addresses by host and port, used in place of the resolver's.
     ``max_head_bytes``: of a reply.
@@ -90,21 +91,44 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
         return None if is_named(url.reveal(), self.no_proxy) else proxy
 
-    def login_for(self, url: SecretUrl) -> str | None:
-        """The user's ``Authorization`` for the host of ``url``."""
-        login = self.logins.get((urlsplit(url.reveal()).hostname or "").lower())
-        return None if login is None else login.reveal()
+    def login_for(self, url: SecretUrl, *, is_own_only: bool = False) -> str | None:
+        """The ``Authorization`` for ``url``: the login in it, or else that of netrc for its host.
 
-    def find_user(self, url: SecretUrl) -> tuple[str, str] | None:
-        """User and password for a server that is no HTTP server: those in the URL, or else in netrc."""
+        ``is_own_only``: not that of netrc.
+        """
+        login = self.find_user(url, is_own_only=is_own_only)
+        return None if login is None else write_basic(*login)
+
+    def find_user(self, url: SecretUrl, *, is_own_only: bool = False) -> tuple[str, str] | None:
+        """User and password in the URL, or else in netrc, which also has passwords of users in URLs."""
         parts = urlsplit(url.reveal())
-        if parts.username:
-            return unquote(parts.username), unquote(parts.password or "")
-        login = self.login_for(url)
-        if login is None:
+        user = unquote(parts.username or "", errors="surrogateescape")
+        if parts.password is None and not is_own_only:
+            host = (parts.hostname or "").lower()
+            kept = self.logins.get(f"{user}@{host}" if user else host)
+            if kept is not None:
+                return read_basic(kept.reveal())
+        if not user and not parts.password:
             return None
-        user, _, password = base64.b64decode(login.removeprefix(BASIC)).decode().partition(":")
-        return user, password
+        return user, unquote(parts.password or "", errors="surrogateescape")
+
+
+def write_basic(user: str, password: str) -> str:
+    """The value of ``Authorization`` for a user and a password (RFC 7617)."""
+    return BASIC + base64.b64encode(f"{user}:{password}".encode(errors="surrogateescape")).decode("ascii")
+
+
+def read_basic(value: str) -> tuple[str, str] | None:
+    """User and password in a value of ``Authorization``; None: it is none of the scheme Basic."""
+    scheme, _, word = value.partition(" ")
+    if scheme.lower() != BASIC.strip().lower():
+        return None
+    try:
+        text = base64.b64decode(word.strip(), validate=True).decode(errors="surrogateescape")
+    except ValueError:
+        return None
+    user, colon, password = text.partition(":")
+    return (user, password) if colon else None
 
 
 DIRECT = Network()
@@ -117,8 +141,6 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         ConfigError: options contradict each other, or a file is missing, unreadable or of another kind.
     """
     proxied = "proxy" if options.proxy else "proxy_from_env" if options.proxy_from_env else None
-    if options.proxy and options.proxy_from_env:
-        raise ConfigError("proxy and proxy_from_env are both set; choose one")
     if options.public_only and proxied:
         raise ConfigError(
             f"public_only and {proxied} are both set; a proxy looks names up itself, so cfetch could not see "

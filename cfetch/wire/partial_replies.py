@@ -3,10 +3,13 @@
 Imported when the first 206 comes, or for the first entry that is a range of its object.
 """
 
+from msgspec.structs import replace
+
 from cfetch.wire.headers import RANGE
 from cfetch.wire.verdict import Asked, ReplyAction, Verdict, find_strong, refuse, refuse_range
 
 MAX_LENGTH = 2**63 - 1
+_PROOF = "; if its body is the file, state the hash in the manifest"
 MAX_SKIPPED_BYTES = 1 << 20  # useless bytes that a server without ranges may send: 0.1 s at 100 Mbit/s
 
 
@@ -52,7 +55,32 @@ def judge_range(
     etag: str | None,
     framed: bool,
 ) -> Verdict:
-    """Judge a 206 to an entry that is a range of its object."""
+    """Judge a 206 to an entry that is a range of its object.
+
+    Whatever the Content-Range says: a body of the range's length is taken if a hash will prove it.
+    """
+    verdict = _judge_range(asked, base, range_text, length, etag, framed)
+    if verdict.action is ReplyAction.ACCEPT or asked.joins or length != asked.size_bytes:
+        return verdict
+    if not asked.has_hash:
+        return replace(verdict, reason=verdict.reason + _PROOF)
+    return Verdict(
+        action=ReplyAction.ACCEPT,
+        body_bytes=length,
+        total_bytes=asked.size_bytes,
+        validator=find_strong(etag),
+        framed=framed,
+    )
+
+
+def _judge_range(
+    asked: Asked,
+    base: int,
+    range_text: str | None,
+    length: int | None,
+    etag: str | None,
+    framed: bool,
+) -> Verdict:
     match = RANGE.fullmatch(range_text or "")
     if match is None:
         return refuse_range("HTTP 206 without a readable Content-Range")

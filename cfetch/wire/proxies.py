@@ -14,11 +14,14 @@ from cfetch.manifest.digests import missing_library
 def find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str, bool]:
     """The proxies by scheme, the hosts without proxy, and whether a proxy speaks SOCKS.
 
+    With both settings, NO_PROXY of the environment names hosts that are asked without the stated proxy.
+
     Raises:
         UsageError: a variable is no proxy's URL, or the library for SOCKS is not installed.
     """
     if options.proxy:
-        proxies, no_proxy = dict.fromkeys(WEB, SecretUrl(options.proxy)), ""
+        proxies = dict.fromkeys(WEB, SecretUrl(options.proxy))
+        no_proxy = _read_exceptions(env) if options.proxy_from_env else ""
     else:
         proxies, no_proxy = _read_variables(env)
     is_socks = any(proxy.reveal().lower().startswith("socks") for proxy in proxies.values())
@@ -42,4 +45,8 @@ def _read_variables(env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
             proxies[scheme] = SecretUrl(read_proxy(text))
         except ValueError as error:
             raise ConfigError(f"environment variable {name}, which proxy_from_env reads: {error}") from None
-    return proxies, env.get("no_proxy") or env.get("NO_PROXY") or ""
+    return proxies, _read_exceptions(env)
+
+
+def _read_exceptions(env: Mapping[str, str]) -> str:
+    return env.get("no_proxy") or env.get("NO_PROXY") or ""

@@ -10,10 +10,9 @@ each read, is then carried out there.
 """
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 import yarl
@@ -26,8 +25,9 @@ from cfetch.manifest.digests import Bytes
 from cfetch.wire.connections import HAPPY_EYEBALLS_S, Resolver, make_socket_factory
 from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.headers import Headers
-from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest
-from cfetch.wire.network import BASIC, DIRECT, Network
+from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest, find_basic
+from cfetch.wire.network import DIRECT, Network, read_basic
+from cfetch.wire.odd_hosts import spell_authority
 from cfetch.wire.reply_parser import WAY_OUT, find_head_limits
 from cfetch.wire.transport import Connecting, Response
 
@@ -58,7 +58,7 @@ class SessionTransport(HopTransport):
         )
         self._own = network.session if isinstance(network.session, aiohttp.ClientSession) else None
         self._sessions: dict[tuple[str, bool], aiohttp.ClientSession] = {}
-        self._digests: dict[str, aiohttp.DigestAuthMiddleware] = {}  # by host
+        self._digests: dict[tuple[str, str], aiohttp.DigestAuthMiddleware] = {}  # by host and login
 
     async def send(
         self,
@@ -72,10 +72,8 @@ class SessionTransport(HopTransport):
         """Make one request, and follow no redirect. Raises SourceError."""
         proxy = self._network.proxy_for(url) if self._network.proxies else None
         is_own = self._network.session is not None  # its middlewares log in as the program wants it
-        login = None if is_own or not self._network.logins else self._network.login_for(url)
-        if login is not None and headers.get("Authorization") != login:
-            login = None  # a stranger has led here, or the manifest has a login of its own
-        digest = None if login is None else self._digests.get(_host_of(url))
+        login = None if is_own else find_basic(headers)
+        digest = None if login is None else self._digests.get((_host_of(url), login))
         reply = await self._ask(url, headers, proxy, digest, method, connecting, fresh=fresh)
         if digest or login is None or reply.status != 401:
             return reply
@@ -87,13 +85,14 @@ class SessionTransport(HopTransport):
 
     def use_digest(self, url: SecretUrl, login: str) -> aiohttp.DigestAuthMiddleware:
         """Log in at the URL's host by Digest from now on, with the user and the password of ``login``."""
-        user, _, password = base64.b64decode(login.removeprefix(BASIC)).decode().partition(":")
-        made = self._digests[_host_of(url)] = aiohttp.DigestAuthMiddleware(user, password)
+        user, password = read_basic(login) or ("", "")
+        made = self._digests[_host_of(url), login] = aiohttp.DigestAuthMiddleware(user, password)
         return made
 
-    def uses_digest(self, url: SecretUrl) -> bool:
-        """Whether the URL's host has asked for Digest."""
-        return _host_of(url) in self._digests
+    def uses_digest(self, url: SecretUrl, headers: Mapping[str, str]) -> bool:
+        """Whether the URL's host has asked for Digest from who has the login among the headers."""
+        login = find_basic(headers) if self._digests else None
+        return login is not None and (_host_of(url), login) in self._digests
 
     async def _ask(
         self,
@@ -116,10 +115,13 @@ class SessionTransport(HopTransport):
             session = self._find_session(proxy, fresh=fresh)
             stated = {name.lower() for name in (*session.headers, *headers)}
             own = {name: value for name, value in self._own_headers().items() if name.lower() not in stated}
+            asked, host = _spell(url)
+            if host is not None and "host" not in stated:
+                own["Host"] = host
             made = await self._at_home(
                 lambda: session.request(
                     method,
-                    yarl.URL(url.reveal(), encoded=True),
+                    asked,
                     headers={**own, **headers},
                     allow_redirects=False,
                     raise_for_status=False,
@@ -285,6 +287,14 @@ async def _begin_connecting(_: aiohttp.ClientSession, context: Any, __: object) 
 async def _end_connecting(_: aiohttp.ClientSession, context: Any, __: object) -> None:  # noqa: ANN401
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.end()
+
+
+def _spell(url: SecretUrl) -> tuple[yarl.URL, str | None]:
+    """The URL as aiohttp takes it, without a login, and the header ``Host`` if it is another one."""
+    parts = urlsplit(url.reveal())
+    authority, host = spell_authority(parts.netloc.rpartition("@")[2])
+    text = url.reveal() if authority == parts.netloc else urlunsplit(parts._replace(netloc=authority))
+    return yarl.URL(text, encoded=True), None if host == authority else host
 
 
 def _host_of(url: SecretUrl) -> str:

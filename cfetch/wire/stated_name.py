@@ -8,6 +8,8 @@ GET is used, and not HEAD: a signed link is signed for GET, and some servers sta
 import asyncio
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from cfetch.base.clock import Clock
 from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
@@ -16,8 +18,9 @@ from cfetch.wire.disposition import read_name
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, make_refusal, repeat_until_answered
 from cfetch.wire.headers import Headers
 from cfetch.wire.judge import judge
+from cfetch.wire.statuses import PROOF
 from cfetch.wire.transport import Transport
-from cfetch.wire.verdict import Asked
+from cfetch.wire.verdict import Asked, ReplyAction
 
 HAS_FILE = (200, 206, 416)  # 416: the file is empty
 
@@ -30,10 +33,12 @@ async def ask_name(
     clock: Clock,
     jitter: Callable[[], float],
     by_final_url: bool = False,
+    has_hash: bool = False,
 ) -> str | None:
     """The name that the server states, without directories, not yet checked; None: it states none.
 
-    ``by_final_url``: the name in the URL after all redirects.
+    ``by_final_url``: the name in the URL after all redirects. ``has_hash``: a hash will prove the file, so
+    that a status which is none of a file does not matter.
 
     Raises:
         SourceError: there is no such file; transient faults were tried again.
@@ -45,8 +50,11 @@ async def ask_name(
                 response = await transport.open(url, FIRST_BYTE, secrets, fresh=False)
                 try:
                     if response.status not in HAS_FILE:
-                        verdict = judge(response.status, response.headers, Asked())
-                        raise await make_refusal(verdict, response, clock)
+                        verdict = judge(response.status, response.headers, Asked(has_hash=has_hash))
+                        if verdict.action is not ReplyAction.ACCEPT:
+                            if 200 <= response.status <= 399:
+                                verdict = replace(verdict, reason=verdict.reason + PROOF)
+                            raise await make_refusal(verdict, response, clock)
                     if response.status == 206 and len(await response.read()) <= 1:
                         await response.read()  # reads to the end, so that the connection can be used again
                     if by_final_url:

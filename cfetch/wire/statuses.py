@@ -22,6 +22,7 @@ STATUS: Mapping[int, ReplyAction] = {
     509: ReplyAction.THROTTLE,
     529: ReplyAction.THROTTLE,
 }
+PROOF = "; if its body is the file, state the hash in the manifest, or by cfetch get --sha256"
 NO_FILE = frozenset({201, 202, 204, 205, 207, 208, 226})  # the body is none, or is about something else
 NO_BODY = frozenset({204, 304})  # whatever their headers say (RFC 9112 6.3)
 # With the headers of a pause or of a limit that is used up, these mean: later.

@@ -23,6 +23,7 @@ MAX_HOPS = 5  # object stores need one, download portals two or three
 
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _SLASHES = re.compile(rf"\A({WEB_PATTERN}:)///(?!/)", re.IGNORECASE)  # browsers and curl take one too many
+_ZONE = re.compile(r"(?<=[0-9A-Fa-f:])%(?:25)?[A-Za-z0-9._~-]+(?=\])")  # of an IPv6 address (RFC 6874)
 _NO_LOGIN = re.compile(rf"\A((?:{WEB_PATTERN}:)?//):?@")  # a login without user and password
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
@@ -46,7 +47,7 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
         location = _NO_LOGIN.sub(r"\1", location)
         target = SecretUrl(join_url(url.reveal(), location))
         parts = urlsplit(target.reveal())
-        plain = not set("@%") & set(parts.netloc)  # no userinfo, and no IPv6 zone
+        plain = "%" not in _ZONE.sub("", parts.netloc.rpartition("@")[2])
         usable = parts.scheme in WEB and bool(parts.hostname) and plain
         target.origin()
     except ValueError:

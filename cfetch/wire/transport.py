@@ -22,6 +22,17 @@ class LostCount(Transient):
     """More bytes came than the reply states; a reader has had those that it states."""
 
 
+class CutHead(Transient):
+    """The connection ended within the head of a reply; ``status`` is the one that it states, if any."""
+
+    def __init__(self, status: int | None) -> None:
+        super().__init__(
+            "the server closed the connection within the head of its reply; if the file is empty, state its "
+            "size, 0"
+        )
+        self.status = status
+
+
 class Response(Protocol):
     """A reply whose body is still to be read.
 

@@ -272,7 +272,7 @@ REDIRECTS = (
     *(always(f"56-to-{scheme}", moved(f"{scheme}://127.0.0.1/etc/passwd"), "refused")
       for scheme in ("file", "ftp", "gopher")),
     Case("57-to-another-origin", (moved("{other}b"),), every("done"), other=(whole(),)),
-    always("57-userinfo-in-the-target", moved(f"http://u:{SERVER_SECRET}@127.0.0.1:1/"), "refused"),
+    always("57-userinfo-in-the-target", moved(f"http://u:{SERVER_SECRET}@127.0.0.1:1/"), "transient"),
     Case("59-a-secret-in-the-target", (moved(f"/b?sig={SERVER_SECRET}"), whole()), every("done")),
     Case("59-a-secret-in-a-target-that-is-gone", (moved(f"/b?sig={SERVER_SECRET}"), whole(status="404 x")),
          every("refused")),

@@ -137,10 +137,11 @@ async def test_c108_the_other_verbs(verb, tmp_path, bare):
 @pytest.mark.parametrize(
     "row",
     [
-        {"url": "http://u:CANARYPASS@h.test/a"},
+        {"url": "http://u:CANARYPASS@h.test:0/a"},
+        {"url": "http://u:CANARYPASS\\@h.test/a"},
         {"url": "http://h.test/a?sig=CANARYQUERY", "size": "CANARYSIZE"},
         {"url": "http://h.test/a b?sig=CANARYQUERY"},
-        {"url": "http://h.test/a", "mirrors": ["http://u:CANARYPASS@h.test/"]},
+        {"url": "http://h.test/a", "mirrors": ["http://u:CANARYPASS@h.test:0/"]},
         {"url": "http://h.test/a", "headers": {"X-Key": "CANARY\r\nKEY"}},
         {"url": "http://h.test/a", "CANARYKEY?sig=CANARYVALUE": 1},
     ],
@@ -220,6 +221,35 @@ async def test_c63_c105_logins_of_a_proxy_and_of_netrc(reply, code, tmp_path, ba
     traces = "".join(span.to_json() for span in spans())
     assert clean(ran.said, traces)
     assert not [login for login in logins if login in ran.said + traces]
+    assert secrets_in(tmp_path / "to") == []
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        (whole(),),
+        (whole(b"no, CANARYLOGIN", status="403 x"),),
+        (whole(b"", status="500 x"),),
+        (moved("http://me:CANARYTHEIRS@127.0.0.1:1/b"),),
+    ],
+    ids=["whole", "refused", "down", "away"],
+)
+@pytest.mark.parametrize("verb", ["download", "get"])
+async def test_c105_a_login_in_a_url(verb, replies, tmp_path, bare, spans):
+    """It goes to its server as Basic, to no server that this one names, and stands nowhere."""
+    login = base64.b64encode(b"us@er:CANARYLOGIN").decode()
+    async with CaseServer(*replies) as server:
+        url = f"{server.url.replace('//', '//us%40er:CANARYLOGIN@')}a?sig=CANARYQUERY"
+        manifest = tmp_path / "m.json"
+        manifest.write_text(json.dumps({"version": 1, "files": [{"url": url}]}))
+        words = [manifest, "--to", tmp_path / "to"] if verb == "download" else [url, "-o", tmp_path / "to/a"]
+        ran = await asyncio.to_thread(call, verb, *words, "--max-attempts", "1", "--no-mitigation")
+    assert ran.code == (0 if replies[0] == whole() else 1)
+    assert f"Authorization: Basic {login}" in server.heads[0]
+    assert "@" not in server.heads[0].partition("\r\n")[0]
+    traces = "".join(span.to_json() for span in spans())
+    assert clean(ran.said, traces)
+    assert login not in ran.said + traces
     assert secrets_in(tmp_path / "to") == []
 
 

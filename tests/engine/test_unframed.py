@@ -67,3 +67,23 @@ async def test_tls_tells_whether_the_end_was_meant(tmp_path, server_of, status, 
 def made(tmp_path):
     (tmp_path / "to").mkdir()
     return tmp_path / "to"
+
+
+@pytest.mark.parametrize(
+    ("head", "size", "status"),
+    [
+        (b"HTTP/1.0 200 OK\r\nServer: x\r\n", 0, "done"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nSer", 0, "done"),
+        (b"HTTP/1.0 200 OK\r\nServer: x\r\n", None, "failed"),
+        (b"HTTP/1.0 200 OK\r\nServer: x\r\n", 1, "failed"),
+        (b"HTTP/1.0 404 Gone\r\nServer: x\r\n", 0, "failed"),
+        (b"HTTP/1.0 2", 0, "failed"),
+    ],
+)
+async def test_a_head_that_is_cut_off_is_enough_for_an_empty_file_only(tmp_path, head, size, status):
+    """What curl takes for an empty file may be a large one whose server died; a stated size proves it."""
+    async with RawServer(head, then="close") as server:
+        entry = Entry(id=0, path=safe_path("a"), url=SecretUrl(server.url), size_bytes=size)
+        records, _ = await fetched(tmp_path, [entry], max_attempts=1)
+    assert records["a"].status == status
+    assert status == "done" or "state its size, 0" in records["a"].error

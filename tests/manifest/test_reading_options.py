@@ -365,7 +365,7 @@ def test_kept_columns_that_are_not_there_or_of_use_are_told():
 
 
 @pytest.mark.parametrize(
-    "base_url", ["h.example/d/", "sftp://h/", "https://h/d", "https://h/?a=/", "https://u@h/", ""]
+    "base_url", ["h.example/d/", "sftp://h/", "https://h/d", "https://h/?a=/", "https://u@h\\@i/", ""]
 )
 def test_base_url_that_is_none(base_url):
     """The caller's base URL is absolute and ends with a slash; without one its last word would be dropped."""

@@ -99,6 +99,14 @@ def test_c63_no_proxy_star_and_lower_case():
     assert proxy_of("http://a.test/", cgi, proxy_from_env=True) is None
 
 
+def test_the_environment_names_hosts_without_the_stated_proxy_if_it_may():
+    """NO_PROXY alone is read of it then, as curl does; without the setting nothing is."""
+    env = ENV | {"NO_PROXY": "a.test"}
+    for url, proxy in (("http://a.test/", None), ("http://b.test/", PROXY)):
+        assert proxy_of(url, env, proxy=PROXY, proxy_from_env=True) == proxy
+        assert proxy_of(url, env, proxy=PROXY) == PROXY
+
+
 def test_c63_the_flag_is_for_all_requests():
     """NO_PROXY belongs to the environment, which was not asked for."""
     assert proxy_of("http://inner.test/", ENV, proxy=PROXY) == PROXY
@@ -144,7 +152,6 @@ def test_refresh_command_that_cannot_be_read_is_not_quoted():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"proxy": PROXY, "proxy_from_env": True}, "choose one"),
         ({"proxy": PROXY, "public_only": True}, "public_only and proxy are both set; a proxy looks names up"),
         ({"proxy_from_env": True, "public_only": True}, "public_only and proxy_from_env are both set"),
         ({"client_key": "k.pem"}, "client_key is set without client_cert"),

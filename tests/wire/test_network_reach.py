@@ -13,7 +13,7 @@ from cfetch.base.errors import Refused, SourceError, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.base.virtual_clock import run_virtual
 from cfetch.manifest.entry import Entry, safe_path
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.wire.connections import APART_S, AT_ONCE, UNKNOWN_NAME_S, ConnectionPool
 from cfetch.wire.foreign_errors import map_error
 from cfetch.wire.http import HttpTransport
@@ -122,18 +122,41 @@ async def server6():
 
 
 async def test_c60_ipv6_literals(server6):
-    """In brackets. A zone is a matter of one machine: manifests cannot state it, redirects not lead to it."""
+    """In brackets; a zone is stated in either way, and needed only for addresses of a link."""
     assert await ask(f"http://[::1]:{server6}/") == (200, b"x")
-    for zone in ("%25lo", "%lo", "%251", "%1"):
+    for zone in ("%25lo", "%lo", "%259999", "%1"):
         async with RawServer(
             reply(b"", f"Location: http://[::1{zone}]:{server6}/", status="302 x")
         ) as server:
-            with pytest.raises(Refused, match="not a plain http"):
-                await ask(server.url)
-        with pytest.raises(UrlError):
-            resolve_url(f"http://[fe80::1{zone}]/a", lambda: None)
+            assert await ask(server.url) == (200, b"x")
+        assert resolve_url(f"http://[fe80::1{zone}]/a", lambda: None)
     with pytest.raises(Refused, match="not an address that can be connected to"):
-        await ask(f"http://[::1%25none]:{server6}/")
+        await ask(f"http://[fe80::1%25none]:{server6}/")
+
+
+async def test_a_zone_is_no_way_around_public_only(server6):
+    """The address counts, however it is written."""
+    for host in ("[::1%251]", "[fe80::1%25lo]", "2130706433", "127.1", "0x7f.0.0.1", "0177.1"):
+        with pytest.raises(Refused, match="not public"):
+            await ask(f"http://{host}:{server6}/", public_only=True)
+
+
+@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f.0.1", "0177.0.0.1", "0x7F000001"])
+async def test_an_address_in_another_spelling_is_asked_in_the_usual_one(host):
+    """As browsers and curl do, in the header ``Host`` too; so a redirect to it is the same origin's."""
+    async with RawServer(reply(b"x")) as server:
+        assert await ask(f"http://{host}:{server.port}/a") == (200, b"x")
+    assert server.fields()["host"] == f"127.0.0.1:{server.port}"
+
+
+@pytest.mark.parametrize("host", ["domain..tld", ".h", "a" * 64 + ".test"])
+async def test_a_host_that_no_resolver_can_look_up_does_not_exist(host):
+    """Python's resolver fails over such labels in a way of its own; a stated address counts all the same."""
+    with pytest.raises(Refused, match="the host's name does not exist"):
+        await ask(f"http://{host}/a", resolver=aiohttp.ThreadedResolver())
+    async with RawServer(reply(b"x")) as server:
+        stated = (f"{host}:{server.port}:127.0.0.1",)
+        assert await ask(f"http://{host}:{server.port}/a", resolve=stated) == (200, b"x")
 
 
 @pytest.mark.parametrize("order", [["127.0.0.1", "::1"], ["::1", "127.0.0.1"]])

@@ -3,6 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
+from cfetch.base.errors import Refused
 from cfetch.base.secret import SecretUrl
 from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.manifest.names import choose_path
@@ -72,6 +73,31 @@ def test_the_name_in_the_url_after_redirects(place, name):
         )  # fmt: skip
 
     assert run_virtual(ask()) == name
+
+
+@pytest.mark.parametrize("status", [203, 301, 404])
+@pytest.mark.parametrize("has_hash", [False, True])
+def test_a_name_is_taken_of_every_reply_that_brings_the_file(status, has_hash):
+    """As of a redirect to nowhere whose body a hash will prove; else the refusal names that way."""
+    headers = {"Content-Disposition": "attachment; filename=x.bin"}
+    transport = FakeTransport({"get": Reply(b"x", status=status, headers=headers)})
+
+    async def ask():
+        try:
+            return await ask_name(
+                SecretUrl("http://h.test/get"), {}, transport=transport, clock=VirtualClock(), jitter=float,
+                has_hash=has_hash,
+            )  # fmt: skip
+        except Refused as error:
+            return str(error)
+
+    said = run_virtual(ask())
+    if status == 404:
+        assert said == "HTTP 404"
+    elif status == 203 or has_hash:
+        assert said == "x.bin"
+    else:
+        assert "state the hash" in said
 
 
 @pytest.mark.parametrize(("url", "path"), [

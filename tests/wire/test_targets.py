@@ -40,7 +40,7 @@ def test_targets_are_joined_and_never_quoted_again(location, target):
     ([], "nowhere"), (["/y", "/z"], "several places"),
     ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "not a plain"),
     ("gopher://b.test", "not a plain"),
-    ("javascript:1", "not a plain"), ("https://u:p@b.test/y", "not a plain"),
+    ("javascript:1", "not a plain"), ("https://u:p@b%2etest/y", "not a plain"),
     ("https://:80/y", "not a plain"),
     *((text, "not a plain") for text in ("https:////b.test/y", "HTTPS:y", "https:/y", "///b.test/y", "//?y")),
     ("https://b.test:99999/y", "not a plain"), ("https://[::1/y", "not a plain"),

@@ -431,7 +431,7 @@ class OptionTable:
     proxy_from_env: Annotated[
         bool,
         flag(
-            "Use HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.",
+            "Use HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY; beside --proxy, NO_PROXY only.",
             "else they are ignored: a proxy sees the URLs",
         ),
     ] = False

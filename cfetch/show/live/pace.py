@@ -1,4 +1,4 @@
-"""How many files end a second, at which hosts, and which kinds of failures there are. Pure.
+"""How many files end a second, of which sizes, at which hosts, and which kinds of failures there are. Pure.
 
 A row for each attempt helps while rows last long enough to be read. With thousands of small files they do
 not; then the hosts, the failures and the files per second tell more.
@@ -31,6 +31,7 @@ class Pace:
         self._failures: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
+        self.squares = 0.0  # of the sizes of done files: how far sizes differ
         self._recent: deque[tuple[float, int]] = deque([(0.0, 0)])  # (t_s, files that are done)
 
     def apply(self, event: Event) -> None:
@@ -38,6 +39,7 @@ class Pace:
         if isinstance(event, EntryFinished):
             if event.record.status == "done":
                 self._done[event.record.host] += 1
+                self.squares += event.record.bytes**2
             elif event.record.status == "failed":
                 self._failures[event.record.error_kind or "unknown"] += 1
                 self._failed[event.record.host] += 1

@@ -1,5 +1,7 @@
 """When a run will end, from what its view knows: no prediction before there is data for one. Pure."""
 
+import math
+
 from cfetch.base.events import Progress, RunStarted
 from cfetch.show.format import percent, size
 from cfetch.show.live.files_under_way import fold_segments
@@ -8,6 +10,8 @@ from cfetch.show.live.view import RATE_WINDOW_S, View
 
 ENOUGH_FILES = 10  # for a mean of their sizes, and for a prediction
 ENOUGH_SHARE = 0.05  # of the run
+MUCH_LARGER = 10  # than the mean: such a file without a stated size shows that the mean says little
+LARGEST_ERROR = 0.15  # of all bytes; twice this standard error is still within 1.3 of the truth
 
 
 def predict(view: View) -> TimeLeft | None:
@@ -16,6 +20,8 @@ def predict(view: View) -> TimeLeft | None:
     if progress is None or run is None or not progress.t_s or not _is_predictable(view, run, progress):
         return None
     expected = expect_bytes(view) if view.sizes_unknown else view.bytes_known
+    if view.sizes_unknown and _are_unequal(view, progress):
+        return None
     missing = (expected or 0) - view.bytes_in_hand - view.counts.missing_bytes
     stands_still = view.rate_bps < LEAST_BPS and not view.pace.files_per_s
     had = view.count_files_had() - progress.skipped - progress.failed
@@ -72,6 +78,24 @@ def _is_predictable(view: View, run: RunStarted, progress: Progress) -> bool:
         before = view.counts.skipped_bytes
         had, to_do = view.bytes_in_hand - before, view.bytes_known - before - view.counts.missing_bytes
     return had >= ENOUGH_SHARE * to_do
+
+
+def _are_unequal(view: View, progress: Progress) -> bool:
+    """Whether the sizes differ so much that the mean of those known says little about the others.
+
+    That shows the standard error of the sum, or a file without a stated size that is far above the mean.
+    """
+    files = view.run.files if view.run else 0
+    known = files - view.sizes_unknown - view.counts.unstated.sizeless
+    if known <= 0 or not view.bytes_known:
+        return False
+    mean = view.bytes_known / known
+    under_way = {attempt.id: attempt.file_size_bytes or 0 for attempt in progress.active}
+    squares = view.pace.squares + sum(size * size for size in under_way.values())
+    variance = max(0.0, squares / known - mean * mean)
+    error = math.sqrt(variance * view.sizes_unknown * (1 + view.sizes_unknown / known))
+    largest = max((attempt.bytes for attempt in progress.active if attempt.size_bytes is None), default=0)
+    return error > LARGEST_ERROR * mean * (known + view.sizes_unknown) or largest > MUCH_LARGER * mean
 
 
 def _count_connections(run: RunStarted) -> int:

@@ -69,8 +69,10 @@ def test_the_slowest_file_counts_while_others_wait_too():
 def test_a_large_file_may_hope_for_segments_while_others_wait():
     """Such a run was predicted ten times too long; at its end the own rate of the file counts."""
     crawling = active(1, **SLOW, is_spared=True)
-    hoped = estimate_time_left(rest(FAST, crawling, waiting=3, connections=16))
-    assert hoped == (9.0 + (150.0 - 9.0) / 16, True)
+    hoped = estimate_time_left(rest(FAST, crawling, waiting=3, left_bytes=1840, connections=16))
+    assert hoped == (10.0 + (150.0 - 10.0) / 16, True)  # the others at 94 B/s, then sixteen connections
+    stuck = estimate_time_left(rest(crawling, waiting=3, rate_bps=6.0, connections=16))
+    assert stuck == (150.0, False)  # nothing but this file comes
     assert estimate_time_left(rest(FAST, crawling, connections=16)) == (150.0, False)
     settings = {"policy": "adaptive", "segments": 8, "rate": None}
     look = progress(5.0, bytes_done=3000, waiting=3, active=[active(1, **SLOW, is_spared=True)])
@@ -86,6 +88,14 @@ def test_what_stands_still_has_no_end():
     for bps in (0.0, 0.2):
         assert estimate_time_left(rest(FAST, active(1, rate_bps=bps, is_spared=True))) is None
     assert estimate_time_left(rest(waiting=3, rate_bps=0.0)) is None
+
+
+def test_a_file_that_has_only_begun_does_not_stand_still():
+    """Its first byte is awaited; without this, each new file of a list without sizes hid the prediction."""
+    begun = active(1, bytes=0, rate_bps=0.0, elapsed_s=0.1, expected_s=None)
+    assert estimate_time_left(rest(FAST, begun, waiting=3)) == (20.0, False)  # half of the rate
+    silent = active(1, bytes=0, rate_bps=0.0, elapsed_s=9.0, expected_s=None)
+    assert estimate_time_left(rest(FAST, silent, waiting=3)) is None
 
 
 def test_unknown_sizes():

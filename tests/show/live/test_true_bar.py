@@ -103,6 +103,24 @@ def test_nothing_is_predicted_before_enough_has_come(t_s, more, is_predicted):
     assert (predict(shown) is not None) == is_predicted
 
 
+@pytest.mark.parametrize(
+    ("sizes", "under_way", "is_predicted"),
+    [
+        ([1000] * 20, active(30), True),
+        ([1000] * 19 + [50_000], active(30), False),
+        ([1000] * 20, active(30, size_bytes=None, bytes=9_000), True),
+        ([1000] * 20, active(30, size_bytes=None, bytes=11_000), False),
+    ],
+    ids=["equal", "one is most of all bytes", "chunked", "chunked and far above the mean"],
+)
+def test_sizes_that_differ_too_much_allow_no_prediction(sizes, under_way, is_predicted):
+    """A mean of twenty sizes foretells eighty others only if they are alike."""
+    done = finished(*(record(n, size) for n, size in enumerate(sizes)))
+    known: dict[str, Any] = {"bytes_known": sum(sizes), "bytes_done": sum(sizes), "sizes_unknown": 80}
+    look = progress(9.0, done=20, waiting=79, active=[under_way], files=100, **known)
+    assert (predict(view(started(100, 0, sizes_unknown=100), *done, look)) is not None) == is_predicted
+
+
 def test_files_that_were_there_are_no_ground_for_a_prediction():
     """A twentieth of what this run has to bring counts."""
     there = finished(*(record(n, 1000, status="skipped") for n in range(9)))

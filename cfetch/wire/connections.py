@@ -32,7 +32,9 @@ UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name,
 MAX_ORIGINS = 1024  # whose last connection is remembered
 AT_ONCE = 4  # first connections to a server: with Linux, a backlog of five takes six before they are accepted
 APART_S = 0.001  # between the others: a simple server accepts a connection in some 0.2 ms
+MAX_LATE = 1024  # addresses without an answer that are remembered
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
+_TRIED: ContextVar[list[tuple[Any, ...]] | None] = ContextVar("tried", default=None)
 
 
 class ConnectionPool:
@@ -212,10 +214,21 @@ class _Connector(aiohttp.TCPConnector):
     """Makes connections with cfetch's own protocol.
 
     aiohttp itself asks a proxy for a tunnel (CONNECT), so that connection has aiohttp's protocol.
+
+    Of the addresses of a name, aiohttp tries another one first each time, and the next beside it after
+    ``HAPPY_EYEBALLS_S``. So an address that answers nothing (a dead server, IPv6 that leads nowhere) would
+    delay each connection that begins with it. It is tried last once another has won against it.
     """
 
-    def __init__(self, ahead_bytes: int, max_head_bytes: int, **options: Any) -> None:  # noqa: ANN401 - as aiohttp has them
-        super().__init__(**options)
+    def __init__(
+        self,
+        ahead_bytes: int,
+        max_head_bytes: int,
+        socket_factory: Callable[[Any], socket.socket] | None = None,
+        **options: Any,  # noqa: ANN401 - as aiohttp has them
+    ) -> None:
+        super().__init__(**options, socket_factory=partial(_note_try, socket_factory))
+        self._late: dict[tuple[Any, ...], None] = {}
         self._factory = self._make_protocol  # type: ignore[assignment]
         self._max_head_bytes = max_head_bytes
         self._buffers = Buffers(ahead_bytes // 2, ahead_bytes)
@@ -225,6 +238,21 @@ class _Connector(aiohttp.TCPConnector):
         if _ASKS_FOR_TUNNEL.get():
             return ResponseHandler(loop)
         return PooledConnection(loop, self._buffers, self._max_head_bytes)
+
+    # aiohttp (3.14) has no public way to choose the order of addresses.
+
+    async def _wrap_create_connection(self, *args: Any, addr_infos: list[Any], **options: Any) -> Any:  # noqa: ANN401
+        addr_infos.sort(key=lambda each: each[4] in self._late)
+        tried: list[tuple[Any, ...]] = []
+        _TRIED.set(tried)
+        transport, protocol = await super()._wrap_create_connection(*args, addr_infos=addr_infos, **options)
+        winner = transport.get_extra_info("peername")
+        if winner in tried:
+            self._late.pop(winner, None)
+            self._late |= dict.fromkeys(tried[: tried.index(winner)])
+            while len(self._late) > MAX_LATE:
+                del self._late[next(iter(self._late))]
+        return transport, protocol
 
     # aiohttp (3.14) has no public way to choose the protocol of a connection. Tests of tunnels pin this.
 
@@ -279,6 +307,14 @@ def _make_result(host: str, port: int, address: str) -> ResolveResult:
         "hostname": host, "host": address, "port": port, "family": family, "proto": 0,
         "flags": socket.AI_NUMERICHOST,
     }  # fmt: skip
+
+
+def _note_try(make: Callable[[Any], socket.socket] | None, address: Any) -> socket.socket:  # noqa: ANN401
+    """Make a socket for an address that is tried now."""
+    tried = _TRIED.get()
+    if tried is not None:
+        tried.append(address[4])
+    return make(address) if make is not None else socket.socket(*address[:3])
 
 
 def make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | None:

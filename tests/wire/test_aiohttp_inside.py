@@ -18,6 +18,7 @@ from cfetch.wire.connections import _Connector
 _SERVER = "aiohttp.web.RequestHandler"
 METHODS = [  # whose, its name, the parameters that are passed, whether it is awaited; who uses it
     ("aiohttp.TCPConnector", "_create_proxy_connection", ["req"], True, "wire/connections.py"),
+    ("aiohttp.TCPConnector", "_wrap_create_connection", ["addr_infos"], True, "wire/connections.py"),
     ("aiohttp.TCPConnector", "_start_tls_connection", [], True, "wire/connections.py"),
     ("aiohttp.TCPConnector", "connect", ["req", "traces", "timeout"], True, "wire/connections.py"),
     ("aiohttp.TCPConnector", "clear_dns_cache", [], False, "wire/connections.py"),

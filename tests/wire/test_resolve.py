@@ -1,11 +1,14 @@
 """``--resolve``: the user's own addresses for hosts; and limits of heads, which are named."""
 
+import asyncio
+
 import pytest
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Refused
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
+from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
 from tests.wire.raw_server import RawServer, reply
@@ -34,6 +37,33 @@ async def test_hosts_whose_addresses_are_known_without_a_resolver(host, resolve)
         stated = {} if resolve is None else {"resolve": (resolve.format(server.port),)}
         assert await ask(f"http://{host}:{server.port}/a", resolver=names, **stated) == (200, b"x")
     assert names.asked == 0
+
+
+async def test_an_address_without_an_answer_is_tried_last_from_then_on():
+    """Also after it is back, as long as the others answer."""
+    async with RawServer(reply(b"x")) as server:
+        stated = tuple(f"h.test:{server.port}:127.0.0.{last}" for last in (2, 1))
+        network = make_network(Settings(resolve=stated).network, {})
+        transport = HttpTransport(connect_timeout_s=5.0, network=network)
+        url = SecretUrl(f"http://h.test:{server.port}/")
+
+        async def ask_anew():
+            response = await transport.open(url, {}, {}, fresh=True)
+            while await response.read():
+                pass
+
+        await ask_anew()
+        connections = []
+
+        def answer(_, writer):
+            connections.append(writer)
+            writer.write(reply(b"x"))
+
+        async with await asyncio.start_server(answer, "127.0.0.2", server.port):
+            for _ in range(4):
+                await ask_anew()
+            assert connections == []
+        await transport.close()
 
 
 @pytest.mark.parametrize(

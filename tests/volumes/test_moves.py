@@ -150,11 +150,16 @@ async def test_rebalance_makes_volumes_level(tmp_path):
 
 
 async def test_volumes_that_cannot_get_level_say_what_to_do(tmp_path):
-    """Three batches on two volumes have no half: the end names the distance, the reason and the next step."""
-    scene = await filled(tmp_path, named(3, 1, 50 * KIB), volumes=2)
+    """Three batches on two volumes have no half: the end names the distance, the reason and the next step.
+
+    They differ in size: of two equal ways the free space would choose one, and it changes all the time.
+    """
+    sizes = (50 * KIB, 50 * KIB, 60 * KIB)
+    files = {f"b{n}/0": Synthetic(f"b{n}/0", size_bytes) for n, size_bytes in enumerate(sizes)}
+    scene = await filled(tmp_path, files, volumes=2)
     done = await volume("rebalance", *to(*scene.to), "--within", 0, "--dry-run")
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("would go: 1 batch, 50.0 KiB; the volumes would be not level: one is 25."), last
+    assert last.startswith("would go: 1 batch, 60.0 KiB; the volumes would be not level: one is 20."), last
     assert "--within allows nothing, and no single batch can move" in last
     assert last.endswith("give a larger --within, or make room on the volume that has little")
     for batch in range(3):
@@ -162,7 +167,7 @@ async def test_volumes_that_cannot_get_level_say_what_to_do(tmp_path):
         (scene.to[1] / f"b{batch}/0").write_text("mine")
     done = await volume("rebalance", *to(*scene.to))
     assert done.returncode == 1
-    assert "off its share, --within allows 3." in done.stdout
+    assert "off its share, --within allows 4." in done.stdout
     assert done.stdout.endswith("mend what keeps the batches above, then give the same command again\n")
 
 

@@ -22,6 +22,7 @@ from cfetch.storage.group_rights import (
     make_directory,
     make_for_group,
 )
+from tests.cli.verbs import count_bytes
 from tests.engine.drive import tree
 from tests.plugins.follow.follow_world import open_world
 from tests.warm import AT_THE_START
@@ -136,7 +137,7 @@ async def test_a_member_goes_on_with_the_parts_of_another(folder):
     async with Origin(files, {"big": Fault(kind="slow", rate_bps=4.0 * MIB, first=1)}) as origin:
         manifest = write_manifest(folder, origin, files)
         child = await begin(ANNA, "download", manifest, "--to", to, "--group", "-q", "--segments", 1)
-        while sum(path.stat().st_size for path in to.glob(".cfetch/attempts/*/1/*")) < 3 * MIB:
+        while count_bytes(to, ".cfetch/attempts/*/1/*") < 3 * MIB:
             assert child.returncode is None, await child.communicate()
             await asyncio.sleep(0.02)
         child.kill()

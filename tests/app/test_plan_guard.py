@@ -18,7 +18,7 @@ from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.files import make_private
 from tests.app.test_download import manifest_of
-from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, plans_of, under_way, whole
+from tests.cli.verbs import begun, cfetch, cfetch_plan, count_bytes, ended, plans_of, under_way, whole
 from tests.crash.scene import serving
 from tests.engine.drive import tree
 from tests.gate import Gate
@@ -175,8 +175,7 @@ async def test_after_a_kill_another_goes_on_at_once(tmp_path):
 
 def held(to):
     """Bytes of the job that stand at the destination."""
-    parts = (path for path in to.glob(".cfetch/attempts/*/*/*") if not path.suffix)
-    return sum(path.stat().st_size for path in (*parts, *to.glob("d/*")))
+    return count_bytes(to, ".cfetch/attempts/*/*/*") + count_bytes(to, "d/*")
 
 
 async def test_c96_an_owner_that_wakes_up_after_its_plan_was_completed(tmp_path):

@@ -3,12 +3,23 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from cfetch.plugins.lab.bench.content import pieces
 from tests.app.test_download import Ended
 
-__all__ = ["begun", "cfetch", "cfetch_plan", "ended", "plans_of", "states", "under_way", "whole"]
+__all__ = [
+    "begun",
+    "cfetch",
+    "cfetch_plan",
+    "count_bytes",
+    "ended",
+    "plans_of",
+    "states",
+    "under_way",
+    "whole",
+]
 
 PROJECT = Path(__file__).parents[2]
 
@@ -74,6 +85,16 @@ async def plans_of(to, *words):
 async def states(to):
     """Action and state of all instants, oldest first."""
     return [(plan["action"], plan["state"]) for plan in await plans_of(to)]
+
+
+def count_bytes(folder, pattern):
+    """The bytes of files and parts there, without notes; a run may just be giving them other names."""
+    count = 0
+    with suppress(FileNotFoundError):  # a directory has gone in the middle
+        for path in folder.glob(pattern):
+            with suppress(FileNotFoundError):
+                count += path.stat().st_size if path.is_file() and not path.suffix else 0
+    return count
 
 
 async def under_way(child, to, files):

@@ -11,6 +11,7 @@ import pytest
 
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.origin import Origin
+from tests.cli.verbs import count_bytes
 
 PROJECT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -53,12 +54,12 @@ async def test_a_killed_run_is_gone_on_with(tmp_path, digest, number):
         manifest = manifest_of(origin, digest=digest)
         child = await start(manifest, tmp_path, "--concurrency", "4", "--segments", "1", "--quiet")
         parts = tmp_path / ".cfetch/attempts"
-        while sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < total / 2:
+        while count_bytes(tmp_path, "**/*") < total / 2:
             assert child.returncode is None, await child.communicate()
             await asyncio.sleep(0.02)
         child.send_signal(number)
         await child.communicate()
-        kept = sum(p.stat().st_size for p in parts.rglob("*") if p.is_file())
+        kept = count_bytes(parts, "**/*")
         assert kept > 0
         assert all(content.size_bytes == (tmp_path / name).stat().st_size
                    for name, content in FILES.items() if (tmp_path / name).exists())  # fmt: skip

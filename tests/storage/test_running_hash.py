@@ -93,7 +93,7 @@ def test_a_thread_hashes_while_the_loop_goes_on(monkeypatch):
             done.set()
 
     RunningHash(Noted()).update(bytes(running_hash.HANDED_BYTES))  # type: ignore[arg-type]
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 @pytest.mark.parametrize(("size_bytes", "beside"), [

@@ -8,18 +8,20 @@ from tests.wire.raw_server import served
 
 __all__ = ["Counting", "counting"]
 
-VAIN_S = 10.0
+VAIN_S = 60.0  # who waits for so long waits for ever
 
 
 class Counting:
     """Answers any GET with ``size_bytes`` bytes, ``delay_s`` after the request.
 
-    Before that the first ones wait until ``together`` are asked at a time, as a busy machine may ask late;
-    they wait no longer than ``VAIN_S``.
+    Before that the first ones wait until ``together`` are asked at a time and ``may_answer`` is set, as a
+    busy machine may ask late; they wait no longer than ``VAIN_S``.
     """
 
     def __init__(self, size_bytes, delay_s, together):
         self.size_bytes, self.delay_s, self.together = size_bytes, delay_s, together
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self.asking = self.open = 0
         self.most_asking = self.most_open = self.requests = 0
         self.url = ""
@@ -35,7 +37,7 @@ class Counting:
                 self.most_asking = max(self.most_asking, self.asking)
                 try:
                     end_s = loop.time() + VAIN_S
-                    while self.most_asking < self.together and loop.time() < end_s:
+                    while not self._is_time() and loop.time() < end_s:
                         await asyncio.sleep(self.delay_s)
                     await asyncio.sleep(self.delay_s)
                     head = f"HTTP/1.1 200 OK\r\nContent-Length: {self.size_bytes}\r\n\r\n"
@@ -45,6 +47,9 @@ class Counting:
                 await writer.drain()
         finally:
             self.open -= 1
+
+    def _is_time(self):
+        return self.most_asking >= self.together and self.may_answer.is_set()
 
 
 @contextmanager

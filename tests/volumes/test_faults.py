@@ -11,6 +11,7 @@ import pytest
 
 from cfetch.base.errors import Held, VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
+from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.run.labels import require_mount
 from cfetch.storage.directory import Directory
@@ -227,7 +228,8 @@ async def test_a_volume_goes_whose_files_were_found_in_place(tmp_path, hashed):
 async def test_runs_of_one_plan_whose_volumes_overlap_are_kept_apart(tmp_path):
     """Each has a state of its own, so no timeline keeps them apart; the volume that both use does."""
     files = named(6, 3, 40 * KIB)
-    async with Origin(files, pace_bps=40.0 * KIB) as origin:
+    held = dict.fromkeys(files, Fault(kind="stall", after_bytes=20 * KIB, first=0))
+    async with Origin(files, held) as origin:
         scene = Scene(tmp_path, origin.url, files, volumes=3)
         child = await scene.begun(scene.words())
         while not list(scene.to[2].glob(".cfetch/attempts/*/1/h*")):
@@ -237,6 +239,7 @@ async def test_runs_of_one_plan_whose_volumes_overlap_are_kept_apart(tmp_path):
             await scene.run(to=tuple(map(str, scene.to[1:])), state=str(tmp_path / "other"))
         child.kill()
         await child.wait()
+        origin.script.faults = {}
         again = await scene.run(to=tuple(map(str, scene.to[1:])), state=str(tmp_path / "other"))
     assert again.code == 0
 

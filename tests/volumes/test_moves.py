@@ -7,7 +7,7 @@ import os
 import random
 import re
 import shutil
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from unittest.mock import patch
 
@@ -18,13 +18,13 @@ from cfetch.app import volume_moves
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Held
 from cfetch.plugins.lab.bench.content import Synthetic
-from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
 from cfetch.storage.directory import Directory
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.volume_values import BatchRecord
 from tests.app.command import cfetch
+from tests.gate import Gate
 from tests.volumes.scene import KIB, MIB, Scene, named, under
 
 KILLED = 137
@@ -41,6 +41,21 @@ async def filled(folder, files, *, volumes=3, to=1, **how):
         assert (await scene.run()).code == 0
         scene.to = whole
     return scene
+
+
+@asynccontextmanager
+async def held_back(folder, files, name):
+    """A scene of two volumes; the last byte of the file comes once there is a file at the gate."""
+    gate = folder / "gate"
+    last = {name: files[name]}
+    async with (
+        Origin(files) as origin,
+        Gate(last, gate, head_bytes=files[name].size_bytes - 1).open() as late,
+    ):
+        scene = Scene(folder, origin.url, files, volumes=2)
+        scene.urls = {name: late.url + name}
+        scene.write_manifest()
+        yield scene, gate
 
 
 async def volume(verb, *words):
@@ -135,11 +150,16 @@ async def test_rebalance_makes_volumes_level(tmp_path):
 
 
 async def test_volumes_that_cannot_get_level_say_what_to_do(tmp_path):
-    """Three batches on two volumes have no half: the end names the distance, the reason and the next step."""
-    scene = await filled(tmp_path, named(3, 1, 50 * KIB), volumes=2)
+    """Three batches on two volumes have no half: the end names the distance, the reason and the next step.
+
+    They differ in size: of two equal ways the free space would choose one, and it changes all the time.
+    """
+    sizes = (50 * KIB, 50 * KIB, 60 * KIB)
+    files = {f"b{n}/0": Synthetic(f"b{n}/0", size_bytes) for n, size_bytes in enumerate(sizes)}
+    scene = await filled(tmp_path, files, volumes=2)
     done = await volume("rebalance", *to(*scene.to), "--within", 0, "--dry-run")
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("would go: 1 batch, 50.0 KiB; the volumes would be not level: one is 25."), last
+    assert last.startswith("would go: 1 batch, 60.0 KiB; the volumes would be not level: one is 20."), last
     assert "--within allows nothing, and no single batch can move" in last
     assert last.endswith("give a larger --within, or make room on the volume that has little")
     for batch in range(3):
@@ -147,7 +167,7 @@ async def test_volumes_that_cannot_get_level_say_what_to_do(tmp_path):
         (scene.to[1] / f"b{batch}/0").write_text("mine")
     done = await volume("rebalance", *to(*scene.to))
     assert done.returncode == 1
-    assert "off its share, --within allows 3." in done.stdout
+    assert "off its share, --within allows 4." in done.stdout
     assert done.stdout.endswith("mend what keeps the batches above, then give the same command again\n")
 
 
@@ -219,9 +239,7 @@ async def test_a_read_only_volume_hinders_no_other(tmp_path, namespaces):
 async def test_no_move_while_a_run_is_at_work(tmp_path):
     """Exit code 4 while a download writes there; --wait waits for its end, and then all is moved."""
     files = named(2, 2, 40 * KIB)
-    faults = {"b1/1": Fault(kind="slow", rate_bps=20_000, first=0)}
-    async with Origin(files, faults) as origin:
-        scene = Scene(tmp_path, origin.url, files, volumes=2)
+    async with held_back(tmp_path, files, "b1/1") as (scene, gate):
         v0, v1 = scene.to
         scene.to = [v0]
         words = [*scene.words("--no-mitigation"), "--state", str(tmp_path / "state")]
@@ -231,7 +249,9 @@ async def test_no_move_while_a_run_is_at_work(tmp_path):
         held = await volume("drain", "--from", v0, *to(v1))
         assert held.returncode == 4
         assert "another run or move is at work on" in held.stderr
-        waited = await volume("drain", "--from", v0, *to(v1), "--wait")
+        waiting = asyncio.create_task(volume("drain", "--from", v0, *to(v1), "--wait"))
+        gate.touch()
+        waited = await waiting
         assert (waited.returncode, waited.stdout.count("moved: batch")) == (0, 2), waited.stderr
         assert (await scene.ended(child))[0] == 0
         assert set(under(v1)) == set(files)
@@ -240,9 +260,7 @@ async def test_no_move_while_a_run_is_at_work(tmp_path):
 async def test_no_move_while_a_heartbeat_tells_of_a_run(tmp_path):
     """A run that another machine's lock does not show is seen by its heartbeat on the timeline."""
     files = named(1, 2, 40 * KIB)
-    faults = {"b0/1": Fault(kind="slow", rate_bps=20_000, first=0)}
-    async with Origin(files, faults) as origin:
-        scene = Scene(tmp_path, origin.url, files, volumes=2)
+    async with held_back(tmp_path, files, "b0/1") as (scene, gate):
         v0, v1 = scene.to
         scene.to = [v0]
         child = await scene.begun(scene.words("--no-mitigation"))
@@ -255,6 +273,7 @@ async def test_no_move_while_a_heartbeat_tells_of_a_run(tmp_path):
             volume_moves.prepare_drain(settings, [str(v0)], pause=print, note=print),
         ):
             pass
+        gate.touch()
         assert (await scene.ended(child))[0] == 0
 
 

@@ -77,7 +77,7 @@ async def play(pieces, *, has_body=True, lost: Any = False):
         wire.protocol.connection_lost(lost)
     body: Any = b""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reply.wait_for_head()
             while data := await reply.read():
                 body += data

@@ -448,7 +448,7 @@ def read_until(master, needle):
     """A terminal gives what was written in pieces, and when it pleases."""
     shown = b""
     while needle not in shown:
-        assert select.select([master], [], [], 10.0)[0], shown
+        assert select.select([master], [], [], 60.0)[0], shown
         shown += os.read(master, 65536)
     return shown
 

@@ -159,14 +159,16 @@ KEY = (
 )
 
 
-@pytest.mark.parametrize(("keys", "message"), [(KEY, "go in a circle"), ("", "no name for 0.3 s")])
-async def test_a_listing_without_an_end(monkeypatch, keys, message):
+@pytest.mark.parametrize(
+    ("keys", "patience_s", "message"), [(KEY, 60.0, "go in a circle"), ("", 0.3, "no name for 0.3 s")]
+)
+async def test_a_listing_without_an_end(monkeypatch, keys, patience_s, message):
     """Pages that repeat one token, with keys or without any."""
     body = (
         "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
         f"{keys}</ListBucketResult>"
     )
-    monkeypatch.setattr(object_source, "MOST_IDLE_S", 0.3)
+    monkeypatch.setattr(object_source, "MOST_IDLE_S", patience_s)
     monkeypatch.setattr(object_source, "PAGE_KEYS", 3)
     async with RawServer(reply(body.encode())) as server:
         point_at(monkeypatch, server.url)

@@ -160,7 +160,7 @@ def test_hosts_that_reset_connections_or_do_not_answer_are_told_once():
     assert (second.resetting, second.failing) == ([], [])
 
 
-def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_connections(tmp_path):
+def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_connections(tmp_path, monkeypatch):
     """Without a stated limit: after another task's 429, there are no more than the host served then."""
     settings = Settings(to=(str(tmp_path / "to"),), concurrency=8)
     with counting() as origin, hub_of(settings) as hub, FakeTask(hub.address) as other:
@@ -170,8 +170,16 @@ def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_conne
         other.ask(beat(9, demands={host: Demand(2, 2, 2)}))
         other.ask(beat(9))
         spec, share = spec_of(tmp_path, settings, hub.address), plain_share(tmp_path, origin, "f", 200)
+        origin.may_answer.clear()  # it begins with 8, before the first orders
+        obey = hub_client.LeasedPool.obey
+
+        def let_go(pool, orders):
+            obey(pool, orders)
+            origin.may_answer.set()
+
+        monkeypatch.setattr(hub_client.LeasedPool, "obey", let_go)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")):
-            while origin.requests < 100:  # it has begun with 8, before the first orders
+            while origin.requests < 100:
                 time.sleep(0.01)
             origin.most_asking = 0
         assert origin.most_asking == 2
@@ -205,7 +213,7 @@ def test_a_hub_that_is_slow_to_answer_is_waited_for(tmp_path, monkeypatch):
     """A fixed part would come on top of what it has leased to others."""
     monkeypatch.setattr(hub_client, "FIRST_ANSWER_S", 0.1)
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting() as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec, share = spec_of(tmp_path, settings, hub.address), plain_share(tmp_path, origin, "f", 50)
         with begun(spec, share, TaskCopy(0, 1, 0, "a")), hub._lock:
             time.sleep(1.0)

@@ -276,7 +276,9 @@ def test_entries_that_clash_are_marked_as_on_one_machine(spark, tmp_path):
 
 def test_entries_of_several_lists_that_clash_name_both_lists(spark, tmp_path):
     """With the line of each, or its number where a list has no lines."""
-    x = write(tmp_path / "x.jsonl", [{"url": "https://h/1", "path": "c"}, {"url": "https://h/2", "path": "d"}])
+    x = write(
+        tmp_path / "x.jsonl", [{"url": "https://h/1", "path": "c"}, {"url": "https://h/2", "path": "d"}]
+    )
     y = write(tmp_path / "y.jsonl", [{"url": "https://h/3", "path": "c"}])
     z = write(tmp_path / "z.parquet", [{"url": "https://h/4", "path": "d"}])
     plan = prepare(spark, [x, y, z], tmp_path / "plan", slots=2, unit_bytes=SMALL_UNIT)

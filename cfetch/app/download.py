@@ -29,6 +29,7 @@ from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import load
+from cfetch.manifest.folding import Folding
 from cfetch.manifest.formats.detection import statement_id_of
 from cfetch.manifest.freezing import ManifestPart
 from cfetch.run.directories import (
@@ -112,7 +113,9 @@ def prepare(
 
             check_for_spark(volumes, settings)
             rejected = destinations.state / "rejected" / instant
-            plan = _freeze_by_spark(stack, manifest, settings, directory / "prepared", rejected, progress)
+            plan = _freeze_by_spark(
+                stack, manifest, settings, directory / "prepared", rejected, progress, volumes.find_folding()
+            )
         origin = ManifestRef(manifest, statement, settings.base_url, settings.reading)
         if settings.clash == "rename":  # by the names alone nobody could tell which files are renamed
             origin = replace_fields(origin, folding=volumes.find_folding())
@@ -183,10 +186,11 @@ def _freeze_by_spark(
     directory: Path,
     rejected: Path,
     progress: Callable[[int], None] | None,
+    folding: Folding,
 ) -> EnginePlan:
     name = shown_name(manifest)
     prepare = find_engine(settings.engine).prepare
-    return frozen_elsewhere(prepare(stack, manifest, name, settings, directory, rejected, progress))
+    return frozen_elsewhere(prepare(stack, manifest, name, settings, directory, rejected, progress, folding))
 
 
 def fit_descriptors(settings: Settings, volumes: int) -> Settings:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.registry import load
+from cfetch.manifest.folding import Folding
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import ManifestRef, Renewal
@@ -39,8 +40,12 @@ class EnginePlugin(Protocol):
         directory: Path,
         rejected: Path,
         progress: Callable[[int], None] | None,
+        folding: Folding,
     ) -> "Frozen":
-        """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``."""
+        """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``.
+
+        ``folding``: which names are one file at the destination.
+        """
 
     def load_prepared(self, directory: Path) -> "Frozen":
         """Read what ``prepare`` has left in ``directory``."""

@@ -282,7 +282,7 @@ class NewerRecord(LocalFault):
 
 
 class Clashing(CfetchError):
-    """The entry's file would be one with another entry's at the destination, or its name is a directory there."""
+    """The entry's file would be one with another's at the destination, or a directory is to be there."""
 
     exit_code = 1
     kind = "clash"

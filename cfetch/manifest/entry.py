@@ -109,8 +109,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     ``piece``: the entry is a piece of the file at ``path``, which has other entries too. ``kept``: names and
     values of columns for the metrics.
 
-    ``clash``: the entry fails without a request, as its name is another entry's; what stands under its name is
-    never its file.
+    ``clash``: the entry fails without a request, as its name is another entry's; what stands under its name
+    is never its file.
     """
 
     id: int

@@ -1,8 +1,8 @@
 """Asks servers for the names of files (``--name-by header``), before anything is downloaded.
 
 A part is named by its path, a later run finds a file by its path, and of two entries with one path the later
-one is known before the first byte. So a plan has all names before it begins; the price is one small request for each file
-in the first run (``known_names.py``). An entry whose name cannot be had counts as a row with a fault.
+one fails. So a plan has all names before it begins; the price is one small request for each file in the first
+run (``known_names.py``). An entry whose name cannot be had counts as a row with a fault.
 """
 
 import asyncio

@@ -51,7 +51,8 @@ def summary_of(ran):
 
 
 @pytest.mark.parametrize(
-    "ways", [(), ("--processes", 2), ("volumes",), ("--durability", "crash"), ("plan",), ("plan", "--together")]
+    "ways",
+    [(), ("--processes", 2), ("volumes",), ("--durability", "crash"), ("plan",), ("plan", "--together")],
 )
 def test_only_the_later_of_two_entries_with_one_name_fails(origin, tmp_path, ways):
     """In every way to run a plan, at once and again; its message names both and what settles it."""

@@ -8,7 +8,6 @@ import pytest
 
 from cfetch.app.verify import open_verification
 from cfetch.base.config.reading import ReadingOptions
-from cfetch.base.errors import ManifestError
 from cfetch.manifest.folding import Folding
 from cfetch.plugins.lab.bench.content import Content, Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
@@ -46,16 +45,18 @@ async def test_relative_lines_are_relative_to_the_lists_own_url(tmp_path):
     assert tree(tmp_path / "to") == bytes_of(("a.bin", "d/a.bin"), ("x/b.bin", "d/x/b.bin"))
 
 
-def test_two_names_that_are_one_file_at_the_destination_are_refused(tmp_path, monkeypatch):
-    """Before anything is fetched, with both names; where they are two files, both come."""
+def test_the_later_of_two_names_that_are_one_file_at_the_destination_fails(tmp_path, monkeypatch):
+    """With both names; where they are two files, both come."""
     files = {"a": Synthetic("a", 100), "a.": Synthetic("a.", 100)}
     with served(files) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, files)
         assert download(manifest, tmp_path / "keeps").files.done == 2
         monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))
-        with pytest.raises(ManifestError, match=r"'a' and 'a\.' are one file at the "):
-            download(manifest, tmp_path / "folds")
-    assert tree(tmp_path / "folds") == {}
+        summary = download(manifest, tmp_path / "folds")
+    [failure] = summary.failures
+    assert (summary.exit_code, failure.path, failure.kind) == (1, "a.", "clash")
+    assert "'a' and 'a.' are one file at the " in failure.message
+    assert list(tree(tmp_path / "folds")) == ["a"]
 
 
 async def test_faulty_rows_are_skipped_and_listed(tmp_path):

@@ -57,7 +57,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("download *.nope", 2, "there are no manifests in *.nope"),
     ("download broken.json", 2, "broken.json:3: expected ',' or ']', but something else stands there"),
     case("download hash.txt", 2, "hash.txt:1: its third field is a hash and no path; put a first row"),
-    ("download twice.txt", 2, "name files by --name-by url-path, row or hash"),
+    ("manifest check twice.txt", 1, "name files by --name-by url-path, row or hash"),
     ("download slash.txt", 2, "path: it is not given, and the url's path ends without a file name"),
     ("download scheme.txt", 2, "give it as a list by itself: cfetch download doi:10.…"),
     ("download page.txt", 2, "it is an HTML page and no list: perhaps a login"),

@@ -102,7 +102,9 @@ def test_sealed(tmp_path):
     assert stat.S_IMODE(sealed.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("text", ["nope\n", "http://h/a?1\nhttp://h/a?2\nnope\n", "http://h/a\nhttp://h/a\nnope\n"])
+@pytest.mark.parametrize(
+    "text", ["nope\n", "http://h/a?1\nhttp://h/a?2\nnope\n", "http://h/a\nhttp://h/a\nnope\n"]
+)
 def test_faults_leave_nothing(tmp_path, text):
     """A manifest with faults leaves no file behind."""
     manifest = tmp_path / "m.txt"

@@ -9,9 +9,9 @@ import os
 import random
 import shutil
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import UnsafePathError, safe_path
@@ -142,7 +142,8 @@ def play(world: World, place: Path, aside: Path, url: str, run: Run) -> list[str
     )
     manifest = aside / "list.jsonl"
     manifest.write_text("\n".join(rows), encoding="utf-8")
-    wrong = _play_default(world, judged, run, manifest, place / "default")
+    to = place / "default"
+    wrong = [f"default: {line}" for line in _play_default(world, judged, run, manifest, to)]
     words = ["--bad-rows", "skip", *(["--clash", "rename"] if world.rename else [])]
     to = place / "chosen"
     wrong += _play_chosen(world, judged, lambda: run([*_words(manifest, to), *words]), to)
@@ -157,48 +158,44 @@ def _words(manifest: Path, to: Path) -> list[str]:
 
 
 def _play_default(world: World, judged: Judged, run: Run, manifest: Path, to: Path) -> list[str]:
-    """A list with rows that cannot be files, or that clash, is refused as a whole, and names them.
-
-    So may be one in which names clash that the file system does not hold anyway.
-    """
-    code, said = run(_words(manifest, to))
-    must_refuse = bool(judged.unsafe or judged.clashing)
-    if code == _BAD_LIST and (must_refuse or judged.unheld & _may_clash(world)):
-        wrong = [f"default: {name} is there" for name in _list_files(to)]
-        wrong += [
-            f"default: {world.paths[index]!r} is not named: {said[-500:]}"
-            for index in judged.clashing
-            if not _is_named(world.paths[index], said)
-        ]
-        return wrong
-    if must_refuse:
-        return [f"default: exit code {code}, and it should be {_BAD_LIST}: {said[-300:]}"]
-    return _compare(world, judged, judged.held, (code, said), to)
-
-
-def _may_clash(world: World) -> set[int]:
-    """Those that some file system may take for one with another, or for a directory of another."""
-    keys = [
-        "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", path).casefold().split("/"))
-        for path in world.paths
-    ]
-    return {
-        index
-        for index, key in enumerate(keys)
-        for other, twin in enumerate(keys)
-        if index != other and (f"{twin}/".startswith(f"{key}/") or f"{key}/".startswith(f"{twin}/"))
-    }
+    """A list with rows that cannot be files is refused as a whole; of names that clash the later ones fail."""
+    if judged.unsafe:
+        code, said = run(_words(manifest, to))
+        wrong = [f"{name} is there" for name in _list_files(to)]
+        return wrong if code == _BAD_LIST else [*wrong, f"exit code {code}, not {_BAD_LIST}: {said[-300:]}"]
+    wrong = _play_twice(world, judged, lambda: run(_words(manifest, to)), judged.held, to)
+    failed = _read_failures(to)
+    clashing = {index for index, (kind, _) in failed.items() if kind == "clash"}
+    if not judged.clashing <= failed.keys() <= judged.clashing | judged.unheld:
+        wrong.append(f"failed are {sorted(failed)}; clashing {judged.clashing}, not held {judged.unheld}")
+    for index in clashing:
+        message = failed[index][1]
+        others = (path for number, path in enumerate(world.paths) if number != index)
+        if not (_is_named(world.paths[index], message) and any(_is_named(path, message) for path in others)):
+            wrong.append(f"the message of {world.paths[index]!r} does not name both: {message}")
+    code, said = run(["verify", str(manifest), "--to", str(to)])
+    if code != (_FAILED if failed else 0) or said.count("clash: ") != len(clashing):
+        wrong.append(f"verify: exit code {code}: {said[-500:]}")
+    return wrong
 
 
 def _play_chosen(world: World, judged: Judged, bring: Callable[[], tuple[int, str]], to: Path) -> list[str]:
-    """The others come; a second run ends in the same way, and writes no file again."""
-    code, said = bring()
+    """The others come, and the rest is listed."""
     wanted = judged.held | (judged.clashing if world.rename else set())
-    wrong = _compare(world, judged, wanted, (code, said), to)
+    wrong = _play_twice(world, judged, bring, wanted, to)
     rejected = _read_rejected(to)
     for index in judged.unsafe | (set() if world.rename else judged.clashing):
         if not _is_named(world.paths[index], rejected):
             wrong.append(f"{world.paths[index]!r} is not among the rejected rows: {rejected[-500:]}")
+    return wrong
+
+
+def _play_twice(
+    world: World, judged: Judged, bring: Callable[[], tuple[int, str]], wanted: set[int], to: Path
+) -> list[str]:
+    """The wanted files come; a second run ends in the same way, and writes no file again."""
+    code, said = bring()
+    wrong = _compare(world, judged, wanted, (code, said), to)
     before = _list_files(to)
     again, said = bring()
     if again != code or _list_files(to) != before:
@@ -256,12 +253,17 @@ def _read_rejected(to: Path) -> str:
 
 
 def _read_failed(to: Path) -> set[str]:
+    return {record["path"] for record in _read_failed_records(to)}
+
+
+def _read_failures(to: Path) -> dict[int, tuple[str, str]]:
+    """Kind and message of what failed, by the number of its row."""
+    return {record["id"]: (record["error_kind"], record["error"]) for record in _read_failed_records(to)}
+
+
+def _read_failed_records(to: Path) -> Iterator[dict[str, Any]]:
     lines = (line for path in to.glob(".cfetch/metrics/*.jsonl") for line in path.read_text().splitlines())
-    return {
-        record["path"]
-        for record in map(json.loads, lines)
-        if "path" in record and record["status"] == "failed"
-    }
+    return (record for record in map(json.loads, lines) if "path" in record and record["status"] == "failed")
 
 
 def files_of(most: int = MOST_ENTRIES) -> Mapping[str, Content | bytes]:

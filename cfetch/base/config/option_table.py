@@ -144,8 +144,8 @@ class OptionTable:
         str,
         choice(
             CLASH,
-            "End before the first byte if two files would be one at the destination, or give the later one "
-            "another name (rename: a-2.txt), or leave it out.",
+            "If two files would be one at the destination, let the later one fail and bring all others, or "
+            "give it another name (rename: a-2.txt), or leave it out.",
             "docs/manifests.md says which names clash",
         ),
     ] = "fail"
@@ -599,7 +599,11 @@ class OptionTable:
     ] = None
     failures: Annotated[
         str | None,
-        text("FILE", "Write the failed entries as a list; it is in JSON Lines and has their whole links."),
+        text(
+            "FILE",
+            "Write the failed entries as a list; it is in JSON Lines and has their whole links. It has the "
+            "other entry too if one failed as its name clashes.",
+        ),
     ] = None
     failed_from: Annotated[
         str | None,

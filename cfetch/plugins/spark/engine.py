@@ -7,6 +7,7 @@ from pathlib import Path
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.entries import Frozen
+from cfetch.manifest.folding import Folding
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import ManifestRef
 
@@ -30,11 +31,12 @@ class SparkPlugin:
         directory: Path,
         rejected: Path,
         progress: Callable[[int], None] | None,
+        folding: Folding,
     ) -> Frozen:
         """Check and freeze a manifest by a job."""
         from cfetch.plugins.spark.prepare.large import prepare_on_spark
 
-        return prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress)
+        return prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress, folding)
 
     def load_prepared(self, directory: Path) -> Frozen:
         """Read a plan that a job has prepared."""

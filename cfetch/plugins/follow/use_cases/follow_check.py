@@ -16,6 +16,7 @@ from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.folding import join_foldings
 from cfetch.manifest.freezing import freeze_entries
 from cfetch.plugins.follow.backends.opening import open_feed
 from cfetch.plugins.follow.cache import RouteCache
@@ -24,6 +25,7 @@ from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.snapshot import Snapshot
 from cfetch.run.directories import require_directory
 from cfetch.run.open_manifest import shown_name
+from cfetch.storage.name_folding import look_for_folding
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.wire.network import Network, make_network
 
@@ -51,11 +53,12 @@ def open_feed_verification(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
         snapshot = stack.enter_context(Snapshot(scratch / "snapshot"))
         asyncio.run(_read_all(feed, paths, snapshot, make_network(settings.network, env), clock))
+        folding = join_foldings([look_for_folding(root) for root in where.directories])
         plan = stack.enter_context(
-            freeze_entries(_list_entries(snapshot), name=shown_name(feed), directory=scratch)
+            freeze_entries(_list_entries(snapshot), name=shown_name(feed), directory=scratch, folding=folding)
         )
         others = [frozenset(_list_others(tree, paths)) for tree in trees]
-        yield Verification(plan, trees, quick=False, ignored=others, list_name="the feed")
+        yield Verification(plan, trees, quick=False, ignored=others, list_name="the feed", folding=folding)
 
 
 async def _read_all(feed: str, paths: PathFilter, snapshot: Snapshot, network: Network, clock: Clock) -> None:

@@ -22,6 +22,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.version import __version__
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.folding import KEEPS_NAMES
 from cfetch.plugins.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.share_files import ShareFiles, write_shares
@@ -30,6 +31,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
+from cfetch.storage.name_folding import probe_folding
 from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
 from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec, Share
@@ -143,7 +145,10 @@ def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> 
     """Write the shares anew, as links may be signed anew. Readers see the old files or the new ones."""
     settings, by_slots, concurrency = options.settings, slots, options.settings.concurrency
     network = make_network(settings.network, options.env)
-    with ManifestReader(settings.reading, settings.base_url, network=network).freeze(manifest) as plan:
+    reader, folding = ManifestReader(settings.reading, settings.base_url, network=network), KEEPS_NAMES
+    with suppress(LocalFault), closing(Directory(options.root)) as volume:
+        folding = probe_folding(volume)
+    with reader.freeze(manifest, folding=folding) as plan:
         directory = _open_directory(options, plan.digest)
         path = directory / _FROZEN
         with hold_lock(directory / "lock"):

@@ -11,6 +11,7 @@ import msgspec
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Interrupted, UsageError
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
 from cfetch.plugins.spark.job import SETTINGS, cancel_jobs, count_slots, start_thread
@@ -59,11 +60,13 @@ def prepare_on_spark(
     directory: Path,
     rejected: Path,
     progress: Callable[[int], None] | None = None,
+    folding: Folding = KEEPS_NAMES,
 ) -> PreparedPlan:
     """Validate the manifest, or all in a directory, and freeze them as shares in ``directory``.
 
     ``stack`` keeps the session, for the download too. ``name``: the manifest's name in messages;
-    ``rejected``: the path for the table of all faults, if there are any.
+    ``rejected``: the path for the table of all faults, if there are any. ``folding``: which names are one
+    file at the destination.
 
     Raises:
         ManifestError: the manifests have faults.
@@ -91,6 +94,7 @@ def prepare_on_spark(
             pace=ExpectedPace(concurrency=settings.concurrency),
             per_host=settings.per_host,
             progress=progress,
+            folding=folding,
         ),
     )
     if plan.rejected:

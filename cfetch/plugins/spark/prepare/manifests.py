@@ -26,6 +26,7 @@ from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.schemes import FILE
 from cfetch.base.secret import printable
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.names import refuse_server_names
 from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.manifest.reading import check_base_url
@@ -40,7 +41,7 @@ from cfetch.plugins.spark.prepare.rows import (
     read_unit,
 )
 from cfetch.plugins.spark.prepare.tasks import (
-    REPEATS,
+    JUDGED,
     Numbering,
     judge_places,
     rewrite_units,
@@ -50,7 +51,7 @@ from cfetch.plugins.spark.schemas import ddl
 from cfetch.plugins.spark.session import refuse_older_spark
 from cfetch.plugins.spark.share_files import shares_per_file
 from cfetch.plugins.spark.table_writer import TABLES
-from cfetch.plugins.spark.work import current_task, explain_failure, group_into_tasks, run_tasks
+from cfetch.plugins.spark.work import explain_failure, group_into_tasks, run_tasks
 from cfetch.run.open_manifest import expand_manifests
 from cfetch.storage.files import input_fault, make_private, on_disk
 from cfetch.storage.group_rights import is_for_group, make_directory
@@ -92,8 +93,11 @@ def prepare(
     per_host: int | None = None,
     progress: Callable[[int], None] | None = None,
     unit_bytes: int = UNIT_BYTES,
+    folding: Folding = KEEPS_NAMES,
 ) -> PreparedPlan:
     """Validate manifests as if they were joined in order, and freeze them in ``directory``.
+
+    Of entries whose names clash at the destination, the later one fails in the run.
 
     Args:
         spark: its executors must see ``sources`` and ``directory`` under these names.
@@ -106,6 +110,7 @@ def prepare(
         per_host: the most connections to a host; for ``floors_s``.
         progress: gets the number of good rows, once all have been read.
         unit_bytes: larger manifests are read by several tasks.
+        folding: which names are one file at the destination.
 
     Raises:
         UsageError: a source cannot be read, ``base_url`` is no base URL, or Spark is too old.
@@ -114,7 +119,9 @@ def prepare(
     refuse_older_spark(OLDEST_SPARK, "a manifest that Spark checks and cuts")
     base_url = None if base_url is None else check_base_url(base_url)
     _check_options(options)
-    preparing = _Preparation(spark, sources, directory.absolute(), base_url, options, slots, pace, per_host)
+    preparing = _Preparation(
+        spark, sources, directory.absolute(), base_url, options, slots, pace, per_host, folding
+    )
     _make_directories(preparing.directory)
     try:
         return preparing.run(unit_bytes, progress)
@@ -145,7 +152,7 @@ def _check_options(options: ReadingOptions) -> None:
         )
     if options.clash != "fail":
         raise UsageError(
-            f"--clash {options.clash} is for --engine local; Spark lists all entries that clash in a table"
+            f"--clash {options.clash} is for --engine local; on Spark the later of two that clash fails"
         )
     if options.keep_columns:
         raise UsageError("--keep-columns is for --engine local; Spark keeps no columns of a large manifest")
@@ -168,6 +175,7 @@ class _Preparation(NamedTuple):
     slots: int
     pace: ExpectedPace
     per_host: int | None
+    folding: Folding
 
     @property
     def stage(self) -> Path:
@@ -180,13 +188,13 @@ class _Preparation(NamedTuple):
         reports = self._read_units(units)
         if progress is not None:
             progress(sum(report.rows for report in reports))
-        repeats = self._judge_places(units, reports)
+        judged = self._judge_places(units, reports)
         rejected = self._collect_rejected()
         if rejected.rejected:
-            _unpersist(repeats)
+            _unpersist(judged)
             return rejected
-        kept, merged = self._drop_repeats(repeats, reports)
-        _unpersist(repeats)
+        kept, merged = self._drop_repeats(judged, reports)
+        _unpersist(judged)
         headers, own_headers, own_of = self._find_headers(units, kept)
         plan = self._sum_up(kept, headers, own_headers)
         if plan.files:
@@ -226,7 +234,12 @@ class _Preparation(NamedTuple):
         """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
         rejected = self.directory / "rejected"
         read = partial(
-            read_unit, stage=self.stage, rejected=rejected, base_url=self.base_url, options=self.options
+            read_unit,
+            stage=self.stage,
+            rejected=rejected,
+            base_url=self.base_url,
+            options=self.options,
+            folding=self.folding,
         )
         reports = self._run_in_tasks(units, read, list[UnitReport])
         broken: dict[int, int] = {}
@@ -248,7 +261,7 @@ class _Preparation(NamedTuple):
         ]
 
     def _judge_places(self, units: Sequence[ReadUnit], reports: Sequence[UnitReport]) -> DataFrame | None:
-        """Rows (unit, row) of entries that repeat others; None: no two entries may want one place."""
+        """Rows of ``JUDGED`` for entries that repeat others or clash; None: no two may want one place."""
         columns = ["key", "unit", "row", "entry"]
         here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
         beneath = [_locate(self.stage, "above", report.number) for report in reports]
@@ -262,16 +275,15 @@ class _Preparation(NamedTuple):
                 return None
             names = [str(path) for path in self.sources]
             source_of = {unit.number: unit.source for unit in units}
-            folder = self.directory / "rejected"
+            folding = self.folding
 
             def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-                path = folder / f"places-{current_task().partitionId():08d}.parquet"
-                yield from judge_places(batches, source_of, names, path)
+                yield from judge_places(batches, source_of, names, folding)
 
             rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
             parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
             in_order = parted.sortWithinPartitions("key", "here", "unit", "row")
-            judged = in_order.mapInArrow(work, ddl(REPEATS)).persist()
+            judged = in_order.mapInArrow(work, ddl(JUDGED)).persist()
             judged.count()
         finally:
             keys.unpersist()
@@ -294,7 +306,10 @@ class _Preparation(NamedTuple):
     def _drop_repeats(
         self, judged: DataFrame | None, reports: Sequence[UnitReport]
     ) -> tuple[dict[int, UnitReport], int]:
-        """Drop entries that repeat others. Returns the rest of each unit, and how many were dropped."""
+        """Drop entries that repeat others, and mark those that clash.
+
+        Returns the rest of each unit, and how many were dropped.
+        """
         kept = {report.number: report for report in reports}
         if judged is None:
             return kept, 0

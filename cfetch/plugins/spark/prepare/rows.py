@@ -5,7 +5,7 @@ Rows are checked by the code that reads a manifest on one machine. Files appear 
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -22,10 +22,10 @@ from cfetch.base.errors import CfetchError, LocalFault, ManifestError, UsageErro
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.collisions import DirectoriesAbove
 from cfetch.manifest.compressed import is_compressed, open_decompressed
-from cfetch.manifest.entry import Entry
+from cfetch.manifest.entry import Clash, Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.fields import Headers
-from cfetch.manifest.folding import collision_key
+from cfetch.manifest.folding import KEEPS_NAMES, Folding, coarse_key
 from cfetch.manifest.formats.detection import detect_format, reader_for
 from cfetch.manifest.formats.json_lines import read_json_lines
 from cfetch.manifest.plan_file import identity_of
@@ -188,7 +188,12 @@ def _hash_key(path: str) -> int:
 
 
 def read_unit(
-    unit: ReadUnit, stage: Path, rejected: Path, base_url: str | None, options: ReadingOptions = STANDARD
+    unit: ReadUnit,
+    stage: Path,
+    rejected: Path,
+    base_url: str | None,
+    options: ReadingOptions = STANDARD,
+    folding: Folding = KEEPS_NAMES,
 ) -> UnitReport:
     """Check the rows of a unit, and leave ``entries-N`` and ``above-N``; ``rows-N`` if there are faults."""
     report = UnitReport(number=unit.number)
@@ -201,7 +206,8 @@ def read_unit(
         ):
             faults = Faults(partial(reject, unit.path))
             try:
-                _stage(_check_entries(unit, base_url, options, faults, report), report, entries, above)
+                checked = _check_entries(unit, base_url, options, faults, report)
+                _stage(checked, report, entries, above, folding)
             except BrokenDocumentError as error:
                 report.broken = True
                 faults.note_break(error)
@@ -240,27 +246,31 @@ def _check_entries(
         report.headers = document.headers
 
 
-def _stage(checked: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter) -> None:
+def _stage(
+    checked: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter, folding: Folding
+) -> None:
     """Write entries to the tables of a unit, and sum them up in its report."""
     unit, directories = report.number, DirectoriesAbove()
     for entry in checked:
-        row, key, size = report.rows, collision_key(entry.path), entry.size_bytes
+        row, key, size = report.rows, coarse_key(entry.path, folding), entry.size_bytes
         host = host_of(entry.url.value)
         entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
         report.rows += 1
         report.known_bytes += size or 0
         report.unknown += size is None
         report.names_batches |= entry.batch is not None
-        for directory in directories.list_new(key):
+        for directory in directories.list_new(entry.path):  # as stated: ``D`` and ``d`` may be two
             slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            above.add(unit, row, _hash_key(directory), _encode(slim))
+            above.add(unit, row, _hash_key(coarse_key(directory, folding)), _encode(slim))
 
 
-def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
-    """Leave ``kept-N``: the entries of a unit without some ``rows``, numbered anew."""
+def rewrite_rows(
+    stage: Path, number: int, dropped_rows: Sequence[int], clashes: Mapping[int, Clash]
+) -> UnitReport:
+    """Leave ``kept-N``: the entries of a unit without some rows, numbered anew; ``clashes`` are by row."""
     name = f"{number:08d}.parquet"
     report = UnitReport(number=number)
-    dropped = pa.array(rows, pa.int64())
+    dropped = pa.array(dropped_rows, pa.int64())
     with (
         TableWriter(stage / f"kept-{name}", "entries") as kept,
         (stage / f"entries-{name}").open("rb") as file,
@@ -268,6 +278,7 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
         for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS):
             left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
             if len(left):
+                left = _add_clashes(left, clashes)
                 numbers = pa.array(range(report.rows, report.rows + len(left)), pa.int64())
                 left = left.set_column(1, "row", numbers)
                 kept.write(pa.Table.from_batches([left]))
@@ -276,6 +287,22 @@ def drop_rows(stage: Path, number: int, rows: Sequence[int]) -> UnitReport:
                 report.unknown += sizes.null_count
                 report.known_bytes += sum(size for size in sizes.to_pylist() if size is not None)
     return report
+
+
+def _add_clashes(rows: pa.RecordBatch, clashes: Mapping[int, Clash]) -> pa.RecordBatch:
+    """The rows, in which the entries of ``clashes`` have them."""
+    here = [place for place, row in enumerate(rows.column("row").to_pylist()) if row in clashes]
+    if not here:
+        return rows
+    columns = {name: rows.column(name).to_pylist() for name in ("row", "entry", "identity")}
+    for place in here:
+        entry = msgspec.msgpack.decode(columns["entry"][place], type=Entry)
+        entry = msgspec.structs.replace(entry, clash=clashes[columns["row"][place]])
+        columns["entry"][place], columns["identity"][place] = _encode(entry), identity_of(entry)
+    for name in ("entry", "identity"):
+        number = rows.schema.get_field_index(name)
+        rows = rows.set_column(number, rows.schema.field(number), pa.array(columns[name], pa.binary()))
+    return rows
 
 
 def read_identities(path: Path) -> Iterator[memoryview]:

@@ -1,4 +1,4 @@
-"""The later tasks of ``prepare``: compare entries that may want one place, drop repeats, write shares.
+"""The later tasks of ``prepare``: compare entries that want one place, rewrite units, write shares.
 
 Rows come from Spark sorted, as Arrow batches, and memory does not grow with their number. Uses no Spark.
 """
@@ -16,20 +16,24 @@ import pyarrow.compute as pc
 
 from cfetch.base.secret import printable
 from cfetch.manifest.clashes import compare_entries
-from cfetch.manifest.entry import Collision, Entry
+from cfetch.manifest.entry import Clash, Collision, Entry
+from cfetch.manifest.folding import Folding
 from cfetch.manifest.freezing import name_lines
-from cfetch.plugins.spark.prepare.rows import drop_rows, open_rejects
+from cfetch.plugins.spark.prepare.rows import rewrite_rows
 from cfetch.plugins.spark.schemas import arrow_table
 from cfetch.plugins.spark.share_files import file_name
 from cfetch.plugins.spark.table_writer import TABLES, WRITE_ROWS, TableWriter
 
-REPEATS = {"unit": "int", "row": "bigint"}
+JUDGED = {"unit": "int", "row": "bigint", "clash": "binary"}
 
 
 class _PlacedEntry(Entry, frozen=True, array_like=True, kw_only=True, gc=False):
     """An entry, and the number of its manifest."""
 
     source: int = 0
+
+
+_decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
 
 
 class Numbering(msgspec.Struct, frozen=True):
@@ -50,52 +54,59 @@ def _iterate_rows(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
+class _Placed:
+    """Entries of rows (key, here, unit, row, entry); ``units`` and ``rows`` say where each stands."""
+
+    def __init__(self, rows: Iterator[tuple[Any, ...]], source_of: Mapping[int, int]) -> None:
+        self._members = rows
+        self._source_of = source_of
+        self.units, self.rows = array("i"), array("q")
+
+    def read(self) -> Iterator[_PlacedEntry]:
+        """Yield the entries, once."""
+        for _, _, unit, row, entry in self._members:
+            self.units.append(unit)
+            self.rows.append(row)
+            yield msgspec.structs.replace(_decode(entry), source=self._source_of[unit])
+
+
 def judge_places(
-    batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], path: Path
+    batches: Iterable[Any], source_of: Mapping[int, int], names: Sequence[str], folding: Folding
 ) -> Iterator[Any]:
     """Compare entries that may want one place: rows (key, here, unit, row, entry), sorted so.
 
-    ``here`` is 0 for an entry beneath a place. Yields (unit, row) of each entry that only repeats another;
-    each fault is written to ``path``.
+    ``here`` is 0 for an entry beneath a place; a unit has few of these. Yields rows of ``JUDGED``: the unit
+    and the row of each entry that only repeats another, and with its clash of each that clashes.
     """
-    decode = msgspec.msgpack.Decoder(_PlacedEntry).decode
-    pairs: list[tuple[int, int]] = []
-    with open_rejects(path) as reject:
-        for _, group in groupby(_iterate_rows(batches), itemgetter(0)):
-            inner: list[_PlacedEntry] = []
-            position = (0, 0)
-
-            def wanting(rows: Iterator[tuple[Any, ...]]) -> Iterator[_PlacedEntry]:
-                nonlocal position
-                for _, _, *place, entry in rows:
-                    position = place[0], place[1]
-                    yield msgspec.structs.replace(decode(entry), source=source_of[position[0]])
-
-            for is_here, members in groupby(group, itemgetter(1)):
-                if not is_here:
-                    inner = [next(wanting(members))]
-                    continue
-                for result in compare_entries(wanting(members), inner):
-                    if not isinstance(result, int):
-                        reject(*_describe_collision(result, names))
-                        continue
-                    pairs.append(position)
-                    if len(pairs) >= WRITE_ROWS:
-                        yield _make_pairs(pairs)
-                        pairs.clear()
-    if pairs:
-        yield _make_pairs(pairs)
+    encode = msgspec.msgpack.Encoder().encode
+    judged: list[tuple[int, int, bytes | None]] = []
+    for _, group in groupby(_iterate_rows(batches), itemgetter(0)):
+        inner: list[_PlacedEntry] = []
+        for is_here, members in groupby(group, itemgetter(1)):
+            placed = _Placed(members, source_of)
+            if not is_here:
+                inner = list(placed.read())
+                continue
+            for result in compare_entries(placed.read(), inner, folding):
+                position = result if isinstance(result, int) else result.position
+                clash = None if isinstance(result, int) else encode(_make_clash(result, names))
+                assert position is not None
+                judged.append((placed.units[position], placed.rows[position], clash))
+                if len(judged) >= WRITE_ROWS:
+                    yield _make_judged(judged)
+                    judged.clear()
+    if judged:
+        yield _make_judged(judged)
 
 
-def _describe_collision(collision: Collision, names: Sequence[str]) -> tuple[str, int, str]:
-    """The manifest and the line of the later entry, and the reason."""
+def _make_clash(collision: Collision, names: Sequence[str]) -> Clash:
     first, second = cast("tuple[_PlacedEntry, _PlacedEntry]", (collision.first, collision.second))
     if first.source == second.source:
         shown = name_lines(first, second)
     else:
         shown = f"{_describe_place(first, names)} and {_describe_place(second, names)}"
-    last = max(first, second, key=lambda entry: (entry.source, entry.line))
-    return names[last.source], last.line, collision.message(shown)
+    other = second if collision.is_beneath else first
+    return Clash(other.path, collision.message(shown))
 
 
 def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:
@@ -103,15 +114,25 @@ def _describe_place(entry: _PlacedEntry, names: Sequence[str]) -> str:
     return f"{name} line {entry.line}" if entry.line else f"{name} entry {entry.id} (counted from 0)"
 
 
-def _make_pairs(pairs: Sequence[tuple[int, int]]) -> Any:  # noqa: ANN401 - a RecordBatch
-    (batch,) = arrow_table(REPEATS, pairs).to_batches()
+def _make_judged(rows: Sequence[tuple[int, int, bytes | None]]) -> Any:  # noqa: ANN401 - a RecordBatch
+    (batch,) = arrow_table(JUDGED, rows).to_batches()
     return batch
 
 
 def rewrite_units(batches: Iterable[Any], stage: Path) -> Iterator[Any]:
-    """Write units without their repeats: rows (unit, row), sorted so. Yields a ``UnitReport`` for each."""
+    """Write units without their repeats, and with the clashes of their entries: rows of ``JUDGED``, sorted.
+
+    Yields a ``UnitReport`` for each.
+    """
+    decode = msgspec.msgpack.Decoder(Clash).decode
     for unit, rows in groupby(_iterate_rows(batches), itemgetter(0)):
-        report = msgspec.json.encode(drop_rows(stage, unit, array("q", (row for _, row in rows))))
+        dropped, clashes = array("q"), dict[int, Clash]()
+        for _, row, clash in rows:
+            if clash is None:
+                dropped.append(row)
+            else:
+                clashes[row] = decode(clash)
+        report = msgspec.json.encode(rewrite_rows(stage, unit, dropped, clashes))
         yield pa.RecordBatch.from_pydict({"report": [report]})
 
 

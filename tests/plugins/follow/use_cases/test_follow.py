@@ -15,8 +15,10 @@ from cfetch.app.plans import list_plans
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import FeedReplaced, Held, Refused, SourceError
 from cfetch.base.events import EntryFinished
+from cfetch.manifest.folding import Folding
 from cfetch.plugins.follow.journal import Journal, locate_journal
 from cfetch.plugins.follow.use_cases.follow_text import end_text, idle_text, mirror_text
+from cfetch.run.volumes import Volumes
 from cfetch.storage.directory import Directory
 from cfetch.storage.occupancy import occupy
 from tests.plugins.follow.follow_world import FollowWorld, open_world
@@ -258,6 +260,17 @@ def test_what_cannot_be_had_waits(world):
     again = world.follow()
     assert (again.exit_code, again.files.done, again.feed.entries) == (0, 1, 0)
     assert world.tree() == {"a": b"1", "b": b"2"}
+
+
+def test_a_name_that_the_destination_takes_for_another_waits(world, monkeypatch):
+    """It fails alone, and is tried again by itself: then what stands there decides."""
+    monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))
+    world.served.write({"a": "1", "a.": "2", "b": "3"})
+    assert world.follow().exit_code == 0
+    records = [each.record for each in world.events if isinstance(each, EntryFinished)]
+    ended = [(record.path.rstrip("."), record.error_kind) for record in records]
+    assert sorted(ended[:3], key=str) == [("a", "clash"), ("a", None), ("b", None)]
+    assert ended[3:] == [("a", None)]  # the disk of this test keeps both names
 
 
 def test_what_cannot_be_had_is_overtaken(world):

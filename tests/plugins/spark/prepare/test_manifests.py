@@ -15,18 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from cfetch.base.errors import ManifestError, UsageError
-from cfetch.manifest.folding import MAY_FOLD
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.plugins.spark.prepare.cut import GIANT, QUEUE, SMALL, SharePiece, deal_pieces
 from cfetch.plugins.spark.prepare.manifests import find_manifests, prepare
 from cfetch.plugins.spark.prepare.prepared import load_prepared
-from cfetch.plugins.spark.prepare.rows import cut_units, drop_rows, read_unit
+from cfetch.plugins.spark.prepare.rows import cut_units, read_unit, rewrite_rows
 from cfetch.tasks.shares.cut import MICRO, count_shares
 from tests.manifest.frozen import freeze
 
-RENAME = "rename one, or leave it out by --bad-rows skip, or say --clash rename"
-REMEDY = (
-    "give one of them another path, or name files by --name-by url-path, row or hash, or say --clash rename"
-)
 SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
 
@@ -40,8 +36,7 @@ def frozen(path, folder, **options):
     """The same on one machine."""
     folder.mkdir()
     with path.open("rb") as file:
-        # a job cannot ask the destination what it does with names
-        return freeze(file, name=str(path), directory=folder, folding=MAY_FOLD, **options)
+        return freeze(file, name=str(path), directory=folder, **options)
 
 
 def rejected_of(plan):
@@ -246,14 +241,6 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
             frozen(path, tmp_path / str(at))
         assert caught.value.total == len(caught.value.problems)
         expected += [(str(path), one.line, one.message) for one in caught.value.problems]
-    clash = [{"url": "https://h/1", "path": "n0/clash"}, {"url": "https://h/2", "path": "N1/Clash"}]
-    x = write(folder / "x.jsonl", clash)
-    y = write(folder / "y.jsonl", [clash[0] | {"url": "https://h/3"}])
-    z = write(folder / "z.parquet", [clash[1] | {"path": "n1/clash"}])
-    shown = "'n0/clash' is stated twice with another url, size or hash"
-    expected.append((str(y), 1, f"{shown}: {x} line 1 and {y} line 1; {REMEDY}"))
-    shown = "'N1/Clash' and 'n1/clash' differ only in case or Unicode form"
-    expected.append((str(z), 0, f"{shown}: {x} line 2 and {z} entry 0 (counted from 0); {RENAME}"))
     sources = find_manifests([folder])
     plan = prepare(spark, sources, tmp_path / "plan", slots=2, unit_bytes=SMALL_UNIT)
     assert rejected_of(plan) == sorted(expected)
@@ -264,6 +251,43 @@ def test_faults_are_those_of_one_machine(spark, tmp_path):
         plan.raise_if_rejected(sources)
     assert caught.value.total == len(expected)
     assert not (tmp_path / "plan" / "about.json").exists()
+
+
+def test_entries_that_clash_are_marked_as_on_one_machine(spark, tmp_path):
+    """With the same message, however many tasks have read the list; all others come."""
+    dice = random.Random(5)
+    rows = good_rows(dice, "n", 300)
+    for at, path in {50: rows[7]["path"], 120: "D/x", 121: "d/y", 200: "d", 260: "D", 261: "e."}.items():
+        rows[at] = {"url": f"http://h/{at}", "path": path, "size": at}
+    rows[290] = dict(rows[50])  # another that repeats one which clashes
+    rows[291] = {"url": "http://h/e", "path": "e"}
+    path = write(tmp_path / "m.jsonl", rows)
+    for number, folding in enumerate((KEEPS_NAMES, Folding(ends=".", case=True))):
+        plan = prepare(
+            spark, [path], tmp_path / f"p{number}", slots=4, unit_bytes=SMALL_UNIT, folding=folding
+        )
+        with frozen(path, tmp_path / f"one{number}", folding=folding) as one:
+            assert entries_of(plan) == [one.entry(index) for index in range(len(one))]
+            assert plan.digest == one.digest
+        clashing = {entry.path for entry in entries_of(plan) if entry.clash is not None}
+        assert {"d", "D", rows[7]["path"]} <= clashing
+        assert ("e" in clashing) is bool(number)
+
+
+def test_entries_of_several_lists_that_clash_name_both_lists(spark, tmp_path):
+    """With the line of each, or its number where a list has no lines."""
+    x = write(
+        tmp_path / "x.jsonl", [{"url": "https://h/1", "path": "c"}, {"url": "https://h/2", "path": "d"}]
+    )
+    y = write(tmp_path / "y.jsonl", [{"url": "https://h/3", "path": "c"}])
+    z = write(tmp_path / "z.parquet", [{"url": "https://h/4", "path": "d"}])
+    plan = prepare(spark, [x, y, z], tmp_path / "plan", slots=2, unit_bytes=SMALL_UNIT)
+    messages = [entry.clash.message for entry in entries_of(plan) if entry.clash is not None]
+    assert plan.rejected == 0
+    assert [message.partition("hash: ")[2].partition(";")[0] for message in messages] == [
+        f"{x} line 1 and {y} line 1",
+        f"{x} line 2 and {z} entry 0 (counted from 0)",
+    ]
 
 
 def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
@@ -297,7 +321,7 @@ def test_what_is_told_of_a_unit(tmp_path):
     told = read_unit(unit, tmp_path, tmp_path, None)
     assert (told.rows, told.known_bytes, told.unknown) == (5, 11111, 0)
     assert told.names_batches
-    left = drop_rows(tmp_path, 0, [1, 2])
+    left = rewrite_rows(tmp_path, 0, [1, 2], {})
     assert (left.rows, left.known_bytes) == (3, 11001)
 
 

@@ -26,7 +26,7 @@ _HASHES = HEX_DIGITS.keys() - {"git_sha1"}  # which is right only beside a size
 _KEYS = _HASHES | {"url", "path", "size"}
 MOST_LESSONS = 8  # patterns of one list, as each takes milliseconds to make
 MOST_CHARS = 100_000  # of a plain line; a cell of 131,073 characters is a fault of CSV
-_TAUGHT_CHARS = 10_000
+TAUGHT_CHARS = 10_000  # of a value that teaches a pattern
 ELEMENTS_CHARS = 1 << 16  # of an array that are looked at together
 MOST_MISSES = 100  # in a row: then the elements have another form, which another lesson may teach
 
@@ -68,7 +68,11 @@ class Pattern:
         if key == "size":
             return "([0-9]{0,15})" if is_optional else "(0|[1-9][0-9]{0,17})"
         self._algorithm = key
-        return f"((?:[0-9A-Fa-f]{{{HEX_DIGITS[key]}}})?)" if is_optional else f"([0-9A-Fa-f]{{{HEX_DIGITS[key]}}})"
+        return (
+            f"((?:[0-9A-Fa-f]{{{HEX_DIGITS[key]}}})?)"
+            if is_optional
+            else f"([0-9A-Fa-f]{{{HEX_DIGITS[key]}}})"
+        )
 
     def compile_lines(self, body: str) -> "Pattern":
         """Compile it for whole lines: each line is one match, without a URL if it is not plain."""
@@ -155,34 +159,38 @@ def make_csv_pattern(
     return None
 
 
-def write_json_pattern(text: str, position: int, keys: Mapping[str, str], document: Document) -> "tuple[Pattern, str] | None":
-    """The pattern for objects like the one at ``position``, not compiled yet, and its text.
+def make_json_pattern(
+    text: str, fields: object, keys: Mapping[str, str], document: Document
+) -> Pattern | None:
+    """The pattern of lines that are objects like ``text``, which has these ``fields``.
 
-    ``keys``: the native key of each column that is read.
+    ``keys``: the native key of each column that is read; all others are left out.
     """
-    pattern = start_pattern(list(keys.values()), document, '"\\')
-    if pattern is None or text[position] != "{":
-        return None
-    pieces, position = [r"\{"], position + 1
-    while (member := _MEMBER.match(text, position, position + _TAUGHT_CHARS)) is not None:
-        before, name, colon, _, after, end = member.groups()
-        key = keys.get(name[1:-1])
-        value = _SCALAR if key is None else pattern.take(key)
-        if key is not None and key != "size":
-            value = f'"{value}"'
-        pieces += [before, re.escape(name), colon, value, after, re.escape(end)]
-        position = member.end()
-        if end == "}":
-            return pattern, "".join(pieces)
-    return None
-
-
-def make_json_pattern(text: str, keys: Mapping[str, str], document: Document) -> Pattern | None:
-    """The pattern of lines that are objects like ``text``."""
-    if (written := write_json_pattern(text, 0, keys, document)) is None:
+    if (written := _write_object(text, 0, fields, keys, document)) is None:
         return None
     pattern = written[0].compile_lines(written[1])
     return pattern if any(pattern.find(text)[1]) else None
+
+
+def _write_object(
+    text: str, position: int, fields: object, keys: Mapping[str, str], document: Document
+) -> tuple[Pattern, str] | None:
+    """Write the pattern of objects like the one at ``position``; None: it has other keys than ``fields``."""
+    pattern = start_pattern(list(keys.values()), document, '"\\')
+    if pattern is None or not isinstance(fields, dict) or text[position] != "{":
+        return None
+    pieces, position, names = [r"\{"], position + 1, []
+    while (member := _MEMBER.match(text, position, position + TAUGHT_CHARS)) is not None:
+        before, name, colon, _, after, end = member.groups()
+        names.append(name[1:-1])
+        key = keys.get(names[-1])
+        value = _SCALAR if key is None else pattern.take(key)
+        quote = "" if key is None or key == "size" else '"'
+        pieces += [before, re.escape(name), colon, quote, value, quote, after, re.escape(end)]
+        position = member.end()
+        if end == "}":
+            return (pattern, "".join(pieces)) if names == list(fields) else None
+    return None
 
 
 class Feed:
@@ -293,7 +301,7 @@ class Elements:
             self._lessons -= 1
             begin = _NO_SPACE.search(text, position)
             keys = self._find_keys(last)
-            written = begin and write_json_pattern(text, begin.start(), keys, self._document)
+            written = begin and _write_object(text, begin.start(), last, keys, self._document)
             if written is None:
                 return None
             self._pattern = written[0].compile_elements(written[1])

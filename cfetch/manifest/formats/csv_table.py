@@ -218,7 +218,9 @@ def _records(source: Source, faults: Faults, delimiter: str, feed: "Feed | None"
             return
 
 
-def _parse(lines: Iterator[tuple[int, str]], faults: Faults, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _parse(
+    lines: Iterator[tuple[int, str]], faults: Faults, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each record of ``lines``, and take no line beyond it, with the number of its first line."""
     start = chars = 0
 

@@ -44,7 +44,8 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
             if feed is not None and feed.wants_lesson and columns is not None:
                 from cfetch.manifest.plain_rows import make_json_pattern  # ``feed`` has loaded it
 
-                feed.learn(make_json_pattern(text, columns.find_plain_keys(fields), document))
+                keys = columns.find_plain_keys(fields)
+                feed.learn(make_json_pattern(text, fields, keys, document))
         except (BrokenDocumentError, ColumnError) as error:
             faults.add(line, str(error))
         first = False

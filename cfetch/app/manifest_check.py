@@ -56,16 +56,13 @@ def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
         UsageError: a manifest cannot be had.
     """
     with reader.freeze(*manifests) as plan:
-        files = [0] * len(plan.hosts)
-        for host in plan.host_of:
-            files[host] += 1
         return Checked(
             files=len(plan),
             bytes_known=plan.total_bytes,
             sizes_unknown=plan.sizes_unknown,
-            without_hash=sum(entry.digest is None for entry in _entries(plan)),
+            without_hash=plan.without_hash,
             merged=plan.merged,
-            hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
+            hosts={printable(host): number for host, number in plan.host_files.items()},
             expires_at=None if plan.expires_at is None else _format_moment(plan.expires_at),
             digest=plan.digest,
             skipped=plan.skipped,

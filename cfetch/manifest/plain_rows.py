@@ -42,6 +42,9 @@ _NO_SPACE = re.compile(r"[^ \t\r\n]")
 _MEMBER = re.compile(rf'([ \t]*)("[^"\\\x00-\x1f]*+")([ \t]*:[ \t]*)({_SCALAR})([ \t]*)([,}}])')
 
 
+Columns = dict[str, list[Any]]
+
+
 class Pattern:
     """The plain rows of one list. ``cells`` of a pattern are made by ``take``, in their order."""
 
@@ -75,33 +78,32 @@ class Pattern:
         )
 
     def compile_lines(self, body: str) -> "Pattern":
-        """Compile it for whole lines: each line is one match, without a URL if it is not plain."""
+        """Compile it for whole lines: each line is one match."""
         self.regex = re.compile(rf"^(?:{body}|.*+)$", re.MULTILINE)
         return self
 
     def compile_elements(self, body: str) -> "Pattern":
-        """Compile it for elements of an array: the last match is empty, and takes what is no further one."""
+        """Compile it for elements of an array: the last match has no element, and takes the rest."""
         self._groups = ["element", "spaces", *self._groups]
         self.regex = re.compile(rf"(([ \t\r\n]*+){body}[ \t]*+,)|.+", re.DOTALL)
         return self
 
-    def find(self, text: str) -> tuple[Sequence[Any], list[str]]:
-        """The match of each line, and its URL, which is empty if the line is not plain."""
-        matches, place = self.regex.findall(text), self._groups.index("url")
-        return matches, [match[place] for match in matches]
+    def find(self, text: str) -> Columns:
+        """The value of each key by match, which is by line; None where the line is not plain."""
+        parts, step = self.regex.split(text), len(self._groups) + 1  # no tuples, which Python would count
+        return {group: parts[place::step] for place, group in enumerate(self._groups, 1)}
 
-    def make_rows(self, lines: Sequence[int], matches: Sequence[Any]) -> PlainRows:
-        """Make the rows of matches, all of which are plain."""
-        columns = dict(zip(self._groups, zip(*matches, strict=True), strict=True))
+    def make_rows(self, lines: Sequence[int], columns: Columns, begin: int, end: int) -> PlainRows:
+        """Make the rows of the matches from ``begin`` to ``end``, all of which are plain."""
         sizes, digests = columns.get("size"), columns.get(self._algorithm)
         return PlainRows(
             lines,
-            columns["url"],
-            columns["path"],
-            repeat(None) if sizes is None else [int(text) if text else None for text in sizes],
+            columns["url"][begin:end],
+            columns["path"][begin:end],
+            repeat(None) if sizes is None else [int(text) if text else None for text in sizes[begin:end]],
             repeat(None)
             if digests is None
-            else [Digest(self._algorithm, text.lower()) if text else None for text in digests],
+            else [Digest(self._algorithm, text.lower()) if text else None for text in digests[begin:end]],
         )
 
 
@@ -154,7 +156,7 @@ def make_csv_pattern(
                 left_out if key is None else f"{quote}{other}{pattern.take(key, is_optional=True)}{quote}"
             )
         pattern.compile_lines(re.escape(delimiter).join(cells))
-        if any(pattern.find(line)[1]):
+        if any(pattern.find(line)["url"]):
             return pattern
     return None
 
@@ -169,7 +171,7 @@ def make_json_pattern(
     if (written := _write_object(text, 0, fields, keys, document)) is None:
         return None
     pattern = written[0].compile_lines(written[1])
-    return pattern if any(pattern.find(text)[1]) else None
+    return pattern if any(pattern.find(text)["url"]) else None
 
 
 def _write_object(
@@ -203,8 +205,8 @@ class Feed:
         self._lessons = 0 if pattern else MOST_LESSONS
         self._number, self._place = 1, 0
         self._lines: Sequence[str] = ()
-        self._matches: Sequence[Any] = ()
-        self._urls: list[str] | None = None  # of the lines of this block, if they have been looked at
+        self._columns: Columns | None = None  # of the lines from ``_begin`` on, if they have been looked at
+        self._begin = 0
 
     @property
     def wants_lesson(self) -> bool:
@@ -219,7 +221,7 @@ class Feed:
     def learn(self, pattern: Pattern | None) -> None:
         """Take the pattern that the last line has taught; it counts for the lines after it."""
         self._lessons -= 1
-        self._pattern, self._urls = pattern, None
+        self._pattern, self._columns = pattern, None
 
     def items(self) -> Iterator[tuple[int, str | PlainRows]]:
         """All lines, of which each is a row by itself, with their numbers; plain ones as rows."""
@@ -242,41 +244,37 @@ class Feed:
         """The plain rows that come next, up to one that is not plain; None: the next line is not plain."""
         if not self._has_line() or self._pattern is None:
             return None
-        if self._urls is None:
-            self._look()
-        begin, urls = self._place, self._urls
-        if urls is None or not urls[begin]:
+        if self._columns is None:
+            self._columns, self._begin = self._look(self._pattern), self._place
+        urls, begin = self._columns["url"], self._place - self._begin
+        if urls[begin] is None:
             return None
         try:
-            end = urls.index("", begin)
+            end = urls.index(None, begin)
         except ValueError:
             end = len(urls)
-        self._place = end
-        lines = range(self._number + begin, self._number + end)
-        return self._pattern.make_rows(lines, self._matches[begin:end])
+        lines = range(self._number + self._place, self._number + self._begin + end)
+        self._place = self._begin + end
+        return self._pattern.make_rows(lines, self._columns, begin, end)
 
     def _has_line(self) -> bool:
         while self._place >= len(self._lines):
             block = next(self._blocks, None)
             if block is None:
                 return False
-            (self._number, self._lines), self._place, self._urls = block, 0, None
+            (self._number, self._lines), self._place, self._columns = block, 0, None
         return True
 
-    def _look(self) -> None:
+    def _look(self, pattern: Pattern) -> Columns:
         """Match the rest of the block; if none is plain, the next row teaches another pattern."""
-        assert self._pattern is not None
-        matches: Sequence[Any]
-        begin = self._place
-        rest = self._lines[begin:]
-        text = "\n".join(rest)
-        if len(text) > MOST_CHARS and max(map(len, rest)) > MOST_CHARS:
-            matches, urls = [()] * len(rest), [""] * len(rest)
-        else:
-            matches, urls = self._pattern.find(text)
-        self._matches, self._urls = [*[()] * begin, *matches], [*[""] * begin, *urls]
-        if self._lessons and not any(urls):
+        lines = self._lines[self._place :] if self._place else self._lines
+        text = "\n".join(lines)
+        if len(text) > MOST_CHARS and max(map(len, lines)) > MOST_CHARS:
+            return {"url": [None] * len(lines)}
+        columns = pattern.find(text)
+        if self._lessons and not any(columns["url"]):
             self._pattern = None
+        return columns
 
 
 class Elements:
@@ -305,15 +303,14 @@ class Elements:
             if written is None:
                 return None
             self._pattern = written[0].compile_elements(written[1])
-        matches = self._pattern.regex.findall(text, position, position + ELEMENTS_CHARS)
-        if matches and not matches[-1][0]:
-            matches.pop()
-        if not matches:
+        columns = self._pattern.find(text[position : position + ELEMENTS_CHARS])
+        elements = columns["element"]
+        if not elements or elements[0] is None:
             self._misses += 1
             if self._misses >= MOST_MISSES:
                 self._pattern, self._misses = None, 0
             return None
-        self._misses = 0
-        breaks = (match[1].count("\n") for match in matches)
-        lines = [*accumulate(breaks, initial=line)][1:]
-        return self._pattern.make_rows(lines, matches), position + sum(len(match[0]) for match in matches)
+        self._misses, end = 0, len(elements) - elements.count(None)
+        lines = [*accumulate((spaces.count("\n") for spaces in columns["spaces"][:end]), initial=line)][1:]
+        rows = self._pattern.make_rows(lines, columns, 0, end)
+        return rows, position + sum(map(len, elements[:end]))

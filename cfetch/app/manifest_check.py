@@ -67,13 +67,9 @@ def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
         UsageError: a manifest cannot be had.
     """
     with reader.freeze(*manifests) as plan:
-        files = [0] * len(plan.hosts)
-        for host in plan.host_of:
-            files[host] += 1
-        without_hash = clashing = 0
+        clashing = 0
         clashes: list[FirstClash] = []
         for entry in _entries(plan):
-            without_hash += entry.digest is None
             if entry.clash is not None:
                 clashing += 1
                 if clashing <= SHOWN_CLASHES:
@@ -82,9 +78,9 @@ def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
             files=len(plan),
             bytes_known=plan.total_bytes,
             sizes_unknown=plan.sizes_unknown,
-            without_hash=without_hash,
+            without_hash=plan.without_hash,
             merged=plan.merged,
-            hosts={printable(host): number for host, number in zip(plan.hosts, files, strict=True)},
+            hosts={printable(host): number for host, number in plan.host_files.items()},
             expires_at=None if plan.expires_at is None else _format_moment(plan.expires_at),
             digest=plan.digest,
             skipped=plan.skipped,

@@ -10,8 +10,8 @@ the caller reads those few entries again and ``compare_entries`` decides.
 import tempfile
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, groupby
 from pathlib import Path
 from typing import IO
 
@@ -42,6 +42,10 @@ class DirectoriesAbove:
             cut = key.rfind("/", 0, cut)
         return new
 
+    def list_unknown(self, directories: Iterable[str]) -> set[str]:
+        """Those directories that are not remembered."""
+        return set(directories) - self._remembered - {""}
+
 
 class _Bucket:
     """Hashes and references in the order in which they came; ``pieces`` of the bucket are in the file."""
@@ -51,7 +55,7 @@ class _Bucket:
     def __init__(self) -> None:
         self.hashes = array("q")
         self.references = array("I")
-        self.pieces: list[int] = []  # where each begins
+        self.pieces: list[tuple[int, int]] = []  # where each begins, and its hashes
 
 
 class PathIndex:
@@ -69,22 +73,42 @@ class PathIndex:
         self._folding = folding
         self._file: IO[bytes] | None = None
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
+        self._columns = [(bucket.hashes.append, bucket.references.append) for bucket in self._buckets]
         self._above = DirectoriesAbove()
         self._sorted: dict[int, tuple[array[int], array[int]]] = {}  # buckets that ``find`` has looked into
 
     def add(self, paths: Sequence[str], first: int) -> None:
         """Note that the entries from index ``first`` on want these ``paths``."""
         is_plain = not (self._folding.ends or self._folding.ignores)
-        keys = [path.lower() if is_plain and path.isascii() else self.make_key(path) for path in paths]
-        for index, key in enumerate(keys, first):
-            self._add_reference(key, 2 * index)
-        last = None
-        for index, path in enumerate(paths, first):
-            directory = path[: max(0, path.rfind("/"))]
-            if directory != last:  # nearly all entries follow one of their directory
-                last = directory
-                for above in self._above.list_new(path):  # as stated: ``D`` and ``d`` may be two directories
-                    self._add_reference(self.make_key(above), 2 * index + 1)
+        joined = "\n".join(paths)  # no path holds a line break
+        if is_plain and joined.isascii():
+            keys = joined.lower().split("\n")
+        else:
+            keys = [path.lower() if is_plain and path.isascii() else self.make_key(path) for path in paths]
+        columns = self._columns
+        for hashed, reference in zip(map(hash, keys), count(2 * first, 2), strict=False):
+            add_hash, add_reference = columns[hashed % BUCKETS]
+            add_hash(hashed)
+            add_reference(reference)
+        if "/" in joined:
+            self._add_directories(paths, first)
+        for bucket in self._buckets:
+            if len(bucket.hashes) >= MOST_IN_MEMORY:
+                self._move_to_file(bucket)
+
+    def _add_directories(self, paths: Sequence[str], first: int) -> None:
+        directories = [path.rpartition("/")[0] for path in paths]
+        new = self._above.list_unknown(directories)
+        if not new:  # nearly all entries follow others of their directory
+            return
+        for index, directory in enumerate(directories, first):
+            if directory in new:
+                new.discard(directory)
+                for above in self._above.list_new(paths[index - first]):  # ``D`` and ``d`` may be two
+                    hashed = hash(self.make_key(above))
+                    add_hash, add_reference = self._columns[hashed % BUCKETS]
+                    add_hash(hashed)
+                    add_reference(2 * index + 1)
 
     def make_key(self, path: str) -> str:
         """The key by which paths are looked for."""
@@ -120,26 +144,16 @@ class PathIndex:
         if self._file is not None:
             self._file.close()
 
-    def _add_reference(self, key: str, reference: int) -> None:
-        hashed = hash(key)
-        bucket = self._buckets[hashed % BUCKETS]
-        bucket.hashes.append(hashed)
-        bucket.references.append(reference)
-        if len(bucket.hashes) >= MOST_IN_MEMORY:
-            self._move_to_file(bucket)
-
     def _move_to_file(self, bucket: _Bucket) -> None:
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._directory, buffering=0)  # noqa: SIM115 - closed by ``close``
-            bucket.pieces.append(self._file.tell())
+            bucket.pieces.append((self._file.tell(), len(bucket.hashes)))
             for column in (bucket.hashes, bucket.references):
-                data = memoryview(column).cast("B")
-                while data:
-                    data = data[self._file.write(data) :]
+                _write_all(self._file, column)
         except OSError as error:
             raise self._fault(error) from None
-        bucket.hashes, bucket.references = array("q"), array("I")
+        del bucket.hashes[:], bucket.references[:]
 
     def _read(self, number: int) -> "tuple[array[int], array[int]]":
         """All hashes of a bucket, and their references."""
@@ -148,10 +162,10 @@ class PathIndex:
             return bucket.hashes, bucket.references
         hashes, references = array("q"), array("I")
         try:
-            for start in bucket.pieces:
+            for start, number_of_hashes in bucket.pieces:
                 self._file.seek(start)
-                hashes.fromfile(self._file, MOST_IN_MEMORY)
-                references.fromfile(self._file, MOST_IN_MEMORY)
+                hashes.fromfile(self._file, number_of_hashes)
+                references.fromfile(self._file, number_of_hashes)
         except (OSError, EOFError) as error:
             raise self._fault(error) from None
         return hashes + bucket.hashes, references + bucket.references
@@ -159,6 +173,12 @@ class PathIndex:
     def _fault(self, error: OSError | EOFError) -> LocalFault:
         reason = getattr(error, "strerror", None) or "a file in it has become shorter"
         return LocalFault(f"cannot keep the manifest's paths in {printable(str(self._directory))}: {reason}")
+
+
+def _write_all(file: IO[bytes], column: "array[int]") -> None:
+    data = memoryview(column).cast("B")
+    while data:
+        data = data[file.write(data) :]
 
 
 def _sort(hashes: "array[int]", references: "array[int]") -> "tuple[array[int], array[int]]":

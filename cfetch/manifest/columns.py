@@ -148,6 +148,14 @@ class Columns:
                 renamed[key] = _read_digits(renamed[key])
         return renamed
 
+    def find_plain_keys(self, fields: object) -> dict[str, str]:
+        """Column -> native key, for a row that ``rename`` has taken; empty: others like it may need more."""
+        names = tuple(fields) if type(fields) is dict else ()
+        if names not in self._remembered or not _RECORD_KEYS.isdisjoint(names):
+            return {}
+        chosen = self._remembered[names]
+        return {name: name for name in names} if chosen is None else chosen
+
     def expand(self, fields: object) -> Sequence[object]:
         """The entries of a table's row: one, unless it names several files; a relative URL keeps its path."""
         if type(fields) is not dict:

@@ -15,8 +15,11 @@ MAX_COMPONENT_BYTES = 255  # NAME_MAX of ext4, xfs, btrfs, apfs
 MAX_PATH_BYTES = 4000  # PATH_MAX is 4096 with the NUL; the rest is for the destination's own path
 
 
-_PLAIN_PART = rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_COMPONENT_BYTES - 1}}}+"
-_PLAIN_PATH = re.compile(rf"(?:{_PLAIN_PART}/){{0,14}}+{_PLAIN_PART}\Z")  # fifteen parts are never too long
+PLAIN_PART = rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{MAX_COMPONENT_BYTES - 1}}}+"
+PLAIN_PATH = rf"(?:{PLAIN_PART}/){{0,14}}+{PLAIN_PART}"  # fifteen parts are never too long
+"""Patterns of names and paths that are always safe."""
+
+_PLAIN_PATH = re.compile(rf"{PLAIN_PATH}\Z")
 
 
 class UnsafePathError(ValueError):

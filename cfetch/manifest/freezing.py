@@ -10,7 +10,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -124,8 +123,8 @@ class _Walk:
         self.faults = Faults(report or ignore_fault) if options.bad_rows == "skip" else Faults(gives_up=True)
         self.document = Document()
 
-    def read(self) -> Iterator[Entry]:
-        """Yield the entries of all manifests; their ids go on from one manifest to the next."""
+    def read(self) -> Iterator[Sequence[Entry]]:
+        """Yield the entries of all manifests in blocks; their ids go on from one manifest to the next."""
         first, document, has_several = 0, self.document, len(self._parts) > 1
         for part in self._parts:
             self.faults.source = part.name if has_several else None
@@ -142,7 +141,7 @@ class _Walk:
                     manifest, self._base_url, options=self._options, first=first, faults=self.faults
                 )
                 reading.document.partial = opened.partial
-                yield from reading
+                yield from reading.blocks()
             if first and reading.document.headers != document.headers:
                 self.faults.add(0, "its headers are not those of the manifests before it; give it by itself")
             document.headers = reading.document.headers
@@ -174,7 +173,7 @@ def freeze_entries(
     """
     numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
     return _freeze(
-        numbered, Faults(), Document(), name=name, directory=directory, folding=folding, clash=clash
+        _singly(numbered), Faults(), Document(), name=name, directory=directory, folding=folding, clash=clash
     )
 
 
@@ -195,7 +194,7 @@ def freeze_again(
     """
     document = Document(headers=plan.headers, notes=list(plan.notes), partial=plan.partial)
     return _freeze(
-        entries,
+        _singly(entries),
         faults,
         document,
         name=plan.source,
@@ -207,8 +206,12 @@ def freeze_again(
     )
 
 
+def _singly(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
+    return ((entry,) for entry in entries)
+
+
 def _freeze(
-    entries: Iterable[Entry],
+    blocks: Iterable[Sequence[Entry]],
     faults: Faults,
     document: Document,
     *,
@@ -221,14 +224,14 @@ def _freeze(
     clash: str = "fail",
     paths: "PathFilter | None" = None,
 ) -> Plan:
-    """Seal ``entries``; ``faults`` and ``document`` are complete when all of them have been read.
+    """Seal the entries of ``blocks``; ``faults`` and ``document`` are complete when all of them have been read.
 
     ``find_place`` names the manifest of an entry, if there are several, and its place there. ``paths``: what
     is taken; an entry does not clash with one that is not.
     """
     files: list[PlanFile] = []
     try:
-        file, has_pieces = _seal_entries(entries, directory, files, progress, folding)
+        file, has_pieces = _seal_entries(blocks, directory, files, progress, folding)
         comparison = _Comparison(file, faults, find_place, folding, clash, paths)
         comparison.compare_all()
         if comparison.settled is not None:
@@ -241,7 +244,9 @@ def _freeze(
         ):
             smaller = PlanFile(directory / f"{FILE_NAME}.smaller", folding)
             files.append(smaller)
-            _copy_wanted(comparison, only, paths, file, smaller)
+            for block in _join_small(_list_wanted(comparison, only, paths, file)):
+                smaller.extend(block)
+            smaller.seal()
             smaller.take_place_of(file)
             file = smaller
         faults.raise_if_any(name)
@@ -262,7 +267,7 @@ def _freeze(
 
 
 def _seal_entries(
-    entries: Iterable[Entry],
+    blocks: Iterable[Sequence[Entry]],
     directory: Path,
     files: list[PlanFile],
     progress: Callable[[int], None] | None,
@@ -271,15 +276,27 @@ def _seal_entries(
     """Return the sealed file of all entries, and whether pieces are among them; ``files`` gets the file."""
     file = PlanFile(directory / FILE_NAME, folding)
     files.append(file)
-    has_pieces = False
-    walk = iter(entries)
-    while block := list(islice(walk, BLOCK)):
+    has_pieces, told = False, 0
+    for block in _join_small(blocks):
         file.extend(block)
-        has_pieces = has_pieces or any(entry.piece is not None for entry in block)
-        if progress is not None and len(file) % PROGRESS_ENTRIES == 0:
-            progress(len(file))
+        has_pieces = has_pieces or any([entry.piece is not None for entry in block])
+        if progress is not None and len(file) - told >= PROGRESS_ENTRIES:
+            told = len(file)
+            progress(told)
     file.seal()
     return file, has_pieces
+
+
+def _join_small(blocks: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
+    """Join blocks to such as have ``BLOCK`` entries or more, except for the last."""
+    joined: list[Entry] = []
+    for block in blocks:
+        joined += block
+        if len(joined) >= BLOCK:
+            yield joined
+            joined = []
+    if joined:
+        yield joined
 
 
 class _Comparison:
@@ -390,13 +407,12 @@ class _Comparison:
         return collision.message(f"{self._find_place(first)} and {self._find_place(second)}")
 
 
-def _copy_wanted(
+def _list_wanted(
     comparison: _Comparison,
     only: Container[str] | None,
     paths: "PathFilter | None",
     file: PlanFile,
-    smaller: PlanFile,
-) -> None:
+) -> Iterator[Sequence[Entry]]:
     settled = comparison.settled
     left_out = () if settled is None else settled.left_out
     dropped = iter(sorted({*comparison.repeated, *comparison.left_out, *left_out}))
@@ -421,9 +437,8 @@ def _copy_wanted(
             entry = msgspec.structs.replace(entry, clash=own_clash)
         is_left = only is None or entry.path in only or stated in only  # it may have failed by its old name
         if is_left and (paths is None or paths.takes(entry.path)):
-            smaller.extend([msgspec.structs.replace(entry, id=entry_id)])
+            yield (msgspec.structs.replace(entry, id=entry_id),)
         entry_id += 1
-    smaller.seal()
 
 
 def name_lines(first: Entry, second: Entry) -> str:

@@ -57,6 +57,7 @@ class Plan:
         self.digest: str = file.digest
         self.total_bytes: int = file.total_bytes
         self.sizes_unknown: int = file.sizes_unknown
+        self.without_hash: int = file.without_hash
         self.expires_at: float | None = file.expires_at
         self.sizes: Sequence[int] = file.sizes
         self.host_of: Sequence[int] = file.host_of

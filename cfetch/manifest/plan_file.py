@@ -15,7 +15,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice, pairwise, repeat
 from pathlib import Path
 
 import msgspec
@@ -45,6 +45,7 @@ AHEAD_BYTES = 64 << 10  # some 500 records, read at once while entries are read 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 _list_decoder = msgspec.msgpack.Decoder(list[Entry])
+_ARRAY_16_BYTES = 3  # before the elements of an array that has 16 to 65,535 of them
 _ARRAY, _ARRAY_32 = struct.Struct(">BI"), 0xDD  # how msgpack begins an array: its elements follow
 
 
@@ -99,7 +100,7 @@ class PlanFile:
         self._batch_numbers: dict[str, int] = {}
         self.names_mirrors = False
         self.total_bytes = 0
-        self.sizes_unknown = 0
+        self.sizes_unknown = self.without_hash = 0
         self.expires_at: float | None = None
 
     def __len__(self) -> int:
@@ -125,31 +126,42 @@ class PlanFile:
 
     def _note(self, entries: Sequence[Entry]) -> None:
         before = len(self.sizes)
-        self.paths.add([entry.path for entry in entries], before)
-        known = [entry.size_bytes for entry in entries if entry.size_bytes is not None]
-        self.total_bytes += sum(known)
-        self.sizes_unknown += len(entries) - len(known)
-        sizes = [UNKNOWN_SIZE if entry.size_bytes is None else entry.size_bytes for entry in entries]
-        self.sizes = extend(self.sizes, sizes)
-        self.host_of = extend(self.host_of, [self._number_host(entry.url.value) for entry in entries])
-        self.names_mirrors = self.names_mirrors or any(entry.mirrors for entry in entries)
-        if self.batch_of is None and any(entry.batch is not None for entry in entries):
+        urls, paths = [entry.url.value for entry in entries], [entry.path for entry in entries]
+        sizes, digests = [entry.size_bytes for entry in entries], [entry.digest for entry in entries]
+        self.paths.add(paths, before)
+        self.sizes_unknown += sizes.count(None)
+        self.without_hash += digests.count(None)
+        self.total_bytes += sum(filter(None, sizes))
+        self.sizes = extend(self.sizes, [UNKNOWN_SIZE if size is None else size for size in sizes])
+        self.host_of = extend(self.host_of, self._number_hosts(urls))
+        self.names_mirrors = self.names_mirrors or any([entry.mirrors for entry in entries])
+        self._note_batches([entry.batch for entry in entries], before)
+        self._digest.update(identities_of(entries))
+        expiries = [entry.expires_at for entry in entries]
+        if expiries.count(None) < len(expiries):
+            known = [expiry for expiry in expiries if expiry is not None]
+            self.expires_at = min(*known, self.expires_at or known[0])
+
+    def _note_batches(self, batches: Sequence[str | None], before: int) -> None:
+        numbers, some = self._batch_numbers, batches.count(None) < len(batches)
+        if self.batch_of is None and some:
             self.batch_of = array("i", [NO_BATCH]) * before
         if self.batch_of is not None:
-            numbers, names = self._batch_numbers, [entry.batch for entry in entries]
             self.batch_of.extend(
-                NO_BATCH if name is None else numbers.setdefault(name, len(numbers)) for name in names
+                NO_BATCH if name is None else numbers.setdefault(name, len(numbers)) for name in batches
             )
-        self._digest.update(b"".join(map(identity_of, entries)))
-        expiries = [entry.expires_at for entry in entries if entry.expires_at is not None]
-        if expiries:
-            self.expires_at = min(*expiries, self.expires_at or expiries[0])
 
-    def _number_host(self, url: str) -> int:
+    def _number_hosts(self, urls: Sequence[str]) -> list[int]:
         numbers = self._host_numbers
-        host = url.partition("://")[2].partition("/")[0]  # nearly always as it is numbered
-        number = numbers.get(host)
-        return numbers.setdefault(host_of(url), len(numbers)) if number is None else number
+        scheme, mark, rest = urls[0].partition("://") if urls else ("", "", "")
+        first = rest.partition("/")[0]
+        if first in numbers and all(map(str.startswith, urls, repeat(f"{scheme}{mark}{first}/"))):
+            return [numbers[first]] * len(urls)  # nearly always
+        hosts = [url.partition("://")[2].partition("/")[0] for url in urls]
+        return [
+            numbers[host] if host in numbers else numbers.setdefault(host_of(url), len(numbers))
+            for host, url in zip(hosts, urls, strict=True)
+        ]
 
     def seal(self) -> None:
         """Flush the file, so that entries can be read; nothing may be appended after this."""
@@ -295,6 +307,19 @@ def extend(column: "array[int]", numbers: Sequence[int]) -> "array[int]":
             column = array(WIDER[column.typecode], column)
         else:
             return column
+
+
+def identities_of(entries: Sequence[Entry]) -> bytes:
+    """What ``identity_of`` gives for each entry, in a third of the time if no entry is out of the ordinary."""
+    odd = [entry.range_start is not None or entry.mirrors != () for entry in entries]
+    if any(odd) or not 1 << 4 <= len(entries) < 1 << 16:
+        return b"".join(map(identity_of, entries))
+    stated = [
+        (strip_signature(url) if "?" in (url := entry.url.value) or "#" in url else url, entry.path,
+         entry.size_bytes, entry.offset, entry.digest, entry.batch, (), entry.chunk)
+        for entry in entries
+    ]  # fmt: skip
+    return _encoder.encode(stated)[_ARRAY_16_BYTES:]
 
 
 def identity_of(entry: Entry) -> bytes:

@@ -6,7 +6,8 @@ broken grammar of the document ends it, as the next row cannot be found then. Ch
 such as collisions of paths, come later: ``freezing.freeze``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import BinaryIO
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
@@ -16,10 +17,11 @@ from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.detection import reader_for
-from cfetch.manifest.rows import Document, check_row
+from cfetch.manifest.rows import Document, PlainRows, check_row
 from cfetch.manifest.source import FetchChunk, Source
 from cfetch.manifest.urls import UrlError, resolve_url
 
+LONG_BYTES = 1 << 16  # of a list that is worth looking for plain rows: it takes a module and milliseconds
 LOOKED_AT = 1000  # entries at the beginning that are searched for byte ranges
 
 
@@ -50,24 +52,35 @@ class Reading:
             own_url=source.own_url,
             options=options,
             hub=_find_endpoint,
+            takes_plain=bool(source.read(source.begin + LONG_BYTES, 1)),
         )
         self._skips = options.bad_rows == "skip"
         self.rows = self._first = first
         self.faults = faults or Faults()
 
     def __iter__(self) -> Iterator[Entry]:
-        good, before = 0, self.faults.total
+        return chain.from_iterable(self.blocks())
+
+    def blocks(self) -> Iterator[Sequence[Entry]]:
+        """The same entries: plain rows many at once, and others one by one."""
+        good, before, index = 0, self.faults.total, self._first
         ranges = RangeSigns()
         try:
-            rows = self._reader(self._source, self.document, self.faults)
-            for index, row in enumerate(rows, self._first):
+            for row in self._reader(self._source, self.document, self.faults):
+                if type(row.fields) is PlainRows:
+                    entries = row.fields.make_entries(index)
+                    good += len(entries)
+                    self.rows = index = index + len(entries)
+                    yield entries
+                    continue
                 self.rows = index + 1
                 entry = check_row(row, index, self.document, self.faults)
+                index += 1
                 if entry is not None:
                     good += 1
                     if good <= LOOKED_AT:
                         ranges.add(entry)
-                    yield entry
+                    yield (entry,)
         except BrokenDocumentError as error:
             self.faults.note_break(error)
             return

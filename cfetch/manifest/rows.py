@@ -4,16 +4,17 @@ A reader only finds rows; it never checks them. ``null`` means that a key was no
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cfetch.base.config.reading import ASKING, ReadingOptions
 from cfetch.base.schemes import HUGGING_FACE, is_object_url, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import choose_stronger, find_stated, needs_library
-from cfetch.manifest.entry import Digest, Entry, Piece
+from cfetch.manifest.entry import Digest, Entry, Piece, SafePath
 from cfetch.manifest.faults import Faults, kind_of, quoted_key
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
@@ -33,12 +34,33 @@ MAX_MIRRORS = 100  # more sources for one file are a mistake, and each would be 
 
 
 class Row(NamedTuple):
-    """One row of a reader: ``fields`` by key, its line from 1 (0: unknown), its array's name if any."""
+    """One row of a reader: ``fields`` by key, its line from 1 (0: unknown), its array's name if any.
+
+    If ``Document.takes_plain``, ``fields`` may be ``PlainRows``, which are many rows.
+    """
 
     line: int
     fields: object
     array: str = ""
     chunk: int | None = None
+
+
+class PlainRows(NamedTuple):
+    """Rows of which ``plain_rows.py`` has seen that no check can find a fault in them; a column for each key."""
+
+    lines: Sequence[int]
+    urls: Sequence[str]
+    paths: Sequence[SafePath]
+    sizes: Iterable[int | None]
+    digests: Iterable[Digest | None]
+
+    def make_entries(self, first: int) -> list[Entry]:
+        """Make their entries, numbered from ``first`` on."""
+        columns = zip(count(first), self.lines, self.urls, self.paths, self.sizes, self.digests, strict=False)
+        return [
+            Entry(id=index, url=SecretUrl(url), path=path, size_bytes=size, digest=digest, line=line)
+            for index, line, url, path, size, digest in columns
+        ]
 
 
 @dataclass
@@ -51,7 +73,7 @@ class Document:
     not encoded. ``hub`` finds the address of the hub for ``hf://``. ``assemble``: rows are pieces of files
     unless they say otherwise. ``notes`` are for the user. ``is_faulty``: a value for all entries has a fault,
     so no entry may be used. ``partial``: the reason why the source may have files that are not in the list;
-    None: no such reason is known.
+    None: no such reason is known. ``takes_plain``: a reader may yield ``PlainRows``.
     """
 
     base_url: str | None = None
@@ -65,6 +87,7 @@ class Document:
     notes: list[str] = field(default_factory=list)
     is_faulty: bool = False
     partial: str | None = None
+    takes_plain: bool = False
 
     def note_partial(self, why: str) -> None:
         """Note that files may be missing, for the user, and for a sync that looks for files that are gone."""

@@ -6,6 +6,7 @@ Each walk over a source keeps its own position, so that one walk may look ahead 
 import codecs
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO
 
 from cfetch.base.errors import LocalFault
@@ -17,6 +18,7 @@ FetchChunk = Callable[[int], bytes]
 MAX_ROW_CHARS = 1 << 20  # 300 times a long presigned URL; bounds memory and the cost of a number's digits
 # Few rows are cut at a window's edge, and it is small compared with the plan's columns.
 WINDOW_BYTES = 1 << 18
+BLOCK_LINES = 1000  # lines that are looked at together; as entries they take less than a megabyte
 MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
 SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----"
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
@@ -90,32 +92,46 @@ class Source:
 
         Of a text with a clear signature (OpenPGP), only the lines that are signed.
         """
-        lines = self._all_lines(faults)
+        return chain.from_iterable(enumerate(lines, number) for number, lines in self.blocks(faults))
+
+    def blocks(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+        """The same lines, at most ``BLOCK_LINES`` at once, with the number of the first."""
+        blocks = self._all_blocks(faults)
         if self.begin == 0 and self.is_signed():
-            return _read_signed(lines)
-        return lines
+            lines = chain.from_iterable(enumerate(lines, number) for number, lines in blocks)
+            return ((number, [line]) for number, line in _read_signed(lines))
+        return blocks
 
     def is_signed(self) -> bool:
         """Whether the text has a clear signature, which cfetch does not verify."""
         return self.read(0, 64).removeprefix(b"\xef\xbb\xbf").startswith(SIGNED.encode())
 
-    def _all_lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
+    def _all_blocks(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
         number, rest, skipping = self.line, "", False
-        for text in self.texts():
-            *whole, rest = (rest + text).split("\n")
-            for line in whole:
-                if skipping or len(line) > MAX_ROW_CHARS:
-                    _add_too_long(faults, number)
-                else:
-                    yield number, line.removesuffix("\r")
-                skipping = False
-                number += 1
+        for more in self.texts():
+            text = rest + more
+            lines = text.split("\n")
+            rest = lines.pop()
+            if skipping or len(text) > MAX_ROW_CHARS:  # a line may be too long
+                for line in lines:
+                    if skipping or len(line) > MAX_ROW_CHARS:
+                        _add_too_long(faults, number)
+                    else:
+                        yield number, [line.removesuffix("\r")]
+                    skipping = False
+                    number += 1
+            else:
+                if "\r\n" in text:
+                    lines = [line.removesuffix("\r") for line in lines]
+                for first in range(0, len(lines), BLOCK_LINES):
+                    yield number + first, lines[first : first + BLOCK_LINES]
+                number += len(lines)
             if len(rest) > MAX_ROW_CHARS:
                 rest, skipping = "", True
         if skipping:
             _add_too_long(faults, number)
         elif rest:
-            yield number, rest.removesuffix("\r")
+            yield number, [rest.removesuffix("\r")]
 
 
 def _read_signed(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:

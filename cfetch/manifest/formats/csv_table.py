@@ -9,16 +9,21 @@ surround the whole cell.
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
 from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
-from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.rows import Document, PlainRows, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import decode_text, read_digits
 from cfetch.manifest.url_template import UrlTemplate
 
+if TYPE_CHECKING:
+    from cfetch.manifest.plain_rows import Feed
+
+Record = tuple[int, list[str] | PlainRows]
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
 MOST_PLAIN_DIGITS = 16
 DELIMITERS = ",\t;|"
@@ -34,17 +39,34 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     first_line = next(source.lines(Faults()), (1, ""))[1]
     stated = _SEPARATOR.match(first_line)
     delimiter = stated[1] if stated else _choose_delimiter(first_line, document)
-    rows = _records(source, faults, delimiter)
+    feed = _make_feed(source, faults) if document.takes_plain else None
+    rows = _records(source, faults, delimiter, feed)
     if stated:
         next(rows)
-    yield from read_records(rows, document, faults)
+    yield from read_records(rows, document, faults, feed, delimiter)
 
 
-def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faults: Faults) -> Iterator[Row]:
-    """Yield the rows of a table, of which each record has its line and its cells."""
+def _make_feed(source: Source, faults: Faults) -> "Feed":
+    from cfetch.manifest.plain_rows import Feed  # only long lists need it
+
+    return Feed(source, faults)
+
+
+def read_records(
+    rows: Iterable[Record],
+    document: Document,
+    faults: Faults,
+    feed: "Feed | None" = None,
+    delimiter: str = "",
+) -> Iterator[Row]:
+    """Yield the rows of a table, of which each record has its line and its cells.
+
+    ``feed`` learns how plain lines look, with this ``delimiter``.
+    """
+    rows = iter(rows)
     columns = document.make_columns()
     line, names = next(rows, (1, []))
-    if not names:
+    if not names or isinstance(names, PlainRows):
         return
     numbered = find_url_cell(names)
     try:
@@ -56,7 +78,8 @@ def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faul
         else:
             keys = _list_keys(names, columns)
     except ColumnError as error:
-        linked = _find_linked(names, next(rows, (0, []))[1])
+        cells = next(rows, (0, []))[1]
+        linked = [] if isinstance(cells, PlainRows) else _find_linked(names, cells)
         more = f"; links stand in {', '.join(map(quoted_key, linked))}" if linked else ""
         faults.add(line, f"{error}{more}")
         return
@@ -65,7 +88,9 @@ def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faul
     if numbered is not None:
         yield from table.make_rows(line, names)
     for line, cells in rows:
-        if cells == names:
+        if isinstance(cells, PlainRows):
+            yield Row(line, cells)
+        elif cells == names:
             table.repeated += 1
         elif len(cells) != len(keys):
             faults.add(
@@ -73,6 +98,10 @@ def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faul
             )
         else:
             yield from table.make_rows(line, cells)
+            if feed is not None and feed.wants_lesson:
+                from cfetch.manifest.plain_rows import make_csv_pattern  # its caller has loaded it
+
+                feed.learn(make_csv_pattern(feed.last_line, delimiter, keys, names, document))
     table.note_oddities()
 
 
@@ -172,28 +201,43 @@ def _list_keys(names: Sequence[str], columns: Columns) -> list[str | None]:
     return [chosen.get(name) for name in names]
 
 
-def _records(source: Source, faults: Faults, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with the number of its first line."""
+def _records(source: Source, faults: Faults, delimiter: str, feed: "Feed | None") -> Iterator[Record]:
+    """Yield each record with the number of its first line, and the plain rows that ``feed`` finds."""
+    lines = source.lines(faults) if feed is None else iter(feed.take_line, None)
+    parser: Iterator[Record]
     if delimiter == "\t":
-        for number, text in source.lines(faults):
-            if text:
-                yield number, [_unquote(cell) for cell in text.split("\t")]
-        return
-    line_number = chars = 0
+        parser = ((number, [_unquote(cell) for cell in text.split("\t")]) for number, text in lines if text)
+    else:
+        parser = _parse(lines, faults, delimiter)
+    while True:
+        if feed is not None and (plain := feed.take_plain()) is not None:
+            yield plain.lines[0], plain
+        elif (record := next(parser, None)) is not None:
+            yield record
+        else:
+            return
 
-    def lines() -> Iterator[str]:
-        nonlocal line_number, chars
-        for line_number, text in source.lines(faults):
+
+def _parse(
+    lines: Iterator[tuple[int, str]], faults: Faults, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield each record of ``lines``, and take no line beyond it, with the number of its first line."""
+    start = chars = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal start, chars
+        for number, text in lines:
+            start = start if chars else number
             chars += len(text) + 1
             if chars > MAX_ROW_CHARS + 1:
                 raise BrokenDocumentError(
-                    line_number, f"a row is longer than {MAX_ROW_CHARS} characters; is a quote missing?"
+                    number, f"a row is longer than {MAX_ROW_CHARS} characters; is a quote missing?"
                 )
             yield text + "\n"
 
-    parser = csv.reader(lines(), strict=True, delimiter=delimiter)
+    parser = csv.reader(texts(), strict=True, delimiter=delimiter)
     while True:
-        start, chars = line_number + 1, 0
+        chars = 0
         try:
             cells = next(parser)
         except StopIteration:

@@ -9,13 +9,16 @@ as soon as the window holds it. The keys may come in any order.
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cfetch.manifest.columns import ColumnError
+from cfetch.manifest.columns import ColumnError, Columns
 from cfetch.manifest.faults import BrokenDocumentError, Faults, quoted_key
-from cfetch.manifest.rows import HEADER_KEYS, KEYS, Document, Row
+from cfetch.manifest.rows import HEADER_KEYS, KEYS, Document, PlainRows, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP
+
+if TYPE_CHECKING:
+    from cfetch.manifest.plain_rows import Elements
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 TOO_LONG = f"a value is longer than {MAX_ROW_CHARS} characters"
@@ -26,7 +29,9 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     """Yield the rows of ``files``, or of the document itself if it is an array."""
     window = _Window(source)
     if window.peek() == "[":
-        yield from _rename_rows(read_elements(source), source, document, faults)
+        columns = document.make_columns()
+        rows = _list_rows(window, _make_elements(document, columns))
+        yield from _rename_rows(rows, columns, source, document, faults)
         return
     document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
@@ -41,11 +46,12 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
             faults.add(line, f"the key {quoted_key(key)} is given twice")
         seen.add(key)
         if key == "files" and window.peek() == "[":
-            rows = _elements(window, "files")
             own_keys = document.options is None or not document.options.names_columns
+            foreign = None if own_keys else document.make_columns()
+            rows = _elements(window, "files", _make_elements(document, foreign))
             if document.options is not None and own_keys:
                 rows = _refuse_foreign(rows, source)
-            yield from rows if own_keys else _rename_rows(rows, source, document, faults)
+            yield from rows if foreign is None else _rename_rows(rows, foreign, source, document, faults)
         else:
             window.peek()
             value = window.value()
@@ -88,8 +94,11 @@ def _take(key: str, value: object, line: int, document: Document, faults: Faults
 
 def read_elements(source: Source) -> Iterator[Row]:
     """Yield the elements of a document that is an array. Raises BrokenDocumentError: it is no array."""
-    window = _Window(source)
-    yield from _elements(window, "rows")
+    yield from _list_rows(_Window(source))
+
+
+def _list_rows(window: "_Window", plain: "Elements | None" = None) -> Iterator[Row]:
+    yield from _elements(window, "rows", plain)
     if window.peek():
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
 
@@ -148,9 +157,22 @@ def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, 
     window.expect("}")
 
 
-def _rename_rows(rows: Iterable[Row], source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+def _make_elements(document: Document, columns: Columns | None) -> "Elements | None":
+    if not document.takes_plain:
+        return None
+    from cfetch.manifest.plain_rows import Elements  # only long lists need it
+
+    return Elements(document, _take_keys if columns is None else columns.find_plain_keys)
+
+
+def _take_keys(fields: object) -> dict[str, str]:
+    return {name: name for name in fields} if isinstance(fields, dict) else {}
+
+
+def _rename_rows(
+    rows: Iterable[Row], columns: Columns, source: Source, document: Document, faults: Faults
+) -> Iterator[Row]:
     """Give rows native keys; a row that is a text is a URL. The notes name the columns that are left out."""
-    columns = document.make_columns()
     for row in rows:
         try:
             renamed = columns.rename(row.fields)
@@ -164,17 +186,20 @@ def _rename_rows(rows: Iterable[Row], source: Source, document: Document, faults
     document.notes.extend(columns.notes())
 
 
-def _elements(window: "_Window", array: str) -> Iterator[Row]:
+def _elements(window: "_Window", array: str, plain: "Elements | None" = None) -> Iterator[Row]:
     window.expect("[")
     if window.peek() == "]":
         window.expect("]")
         return
     while True:
         window.peek()
-        yield Row(window.line(), window.value(), array)
+        line, value = window.line(), window.value()
+        yield Row(line, value, array)
         if window.peek() != ",":
             break
         window.pos += 1
+        while plain is not None and (rows := window.take(plain, value)) is not None:
+            yield Row(rows.lines[0], rows, array)
     window.expect("]")
 
 
@@ -252,6 +277,13 @@ class _Window:
             else:
                 if end < len(self._text) or not self._more():  # a number at the edge may go on
                     return self._step(end, value)
+
+    def take(self, plain: "Elements", last: object) -> PlainRows | None:
+        """Step over the plain elements that come next, each with its comma; None: there is none."""
+        if (taken := plain.take(self._text, self.pos, self.line(), last)) is None:
+            return None
+        rows, self.pos = taken
+        return rows
 
     def _step(self, end: int, value: object) -> object:
         if self._too_long(end):

@@ -5,6 +5,7 @@ have ``headers`` too, and holds for all lines.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
@@ -12,12 +13,19 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
+if TYPE_CHECKING:
+    from cfetch.manifest.plain_rows import Feed
+
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; blank lines are left out, and a line that is not JSON is a fault only of that line."""
     columns = document.make_columns() if document.options is not None else None
     first = source.begin == 0
-    for line, text in source.lines(faults):
+    feed = _make_feed(source, faults) if document.takes_plain else None
+    for line, text in source.lines(faults) if feed is None else feed.items():
+        if not isinstance(text, str):
+            yield Row(line, text)
+            continue
         if not text or text.isspace():
             continue
         if text.strip() == "{":
@@ -33,11 +41,22 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
                 yield Row(line, fields)
             else:
                 yield from (Row(line, each) for each in columns.expand(renamed))
+            if feed is not None and feed.wants_lesson and columns is not None:
+                from cfetch.manifest.plain_rows import make_json_pattern  # ``feed`` has loaded it
+
+                keys = columns.find_plain_keys(fields)
+                feed.learn(make_json_pattern(text, fields, keys, document))
         except (BrokenDocumentError, ColumnError) as error:
             faults.add(line, str(error))
         first = False
     if columns is not None:
         document.notes.extend(columns.notes())
+
+
+def _make_feed(source: Source, faults: Faults) -> "Feed":
+    from cfetch.manifest.plain_rows import Feed  # only long lists need it
+
+    return Feed(source, faults)
 
 
 def read_plain_lines(source: Source, faults: Faults) -> Iterator[Row]:

@@ -8,18 +8,29 @@ A relative line without a query, as in the path lists of web archives, keeps its
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.rows import Document, PlainRows, Row
 from cfetch.manifest.source import Source
 
 
 def read_url_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, and ``path`` if it is relative, unless the user names files in another way."""
     keeps_paths = document.options is not None and document.options.name_by == "last"
-    for line, text in source.lines(faults):
+    for line, text in _read_lines(source, document, faults):
+        if not isinstance(text, str):
+            yield Row(line, text)
+            continue
         url = text.strip(" \t")
         if url and url[0] != "#" and url != "@EXPLICIT":
             path = _find_path(url) if keeps_paths and "://" not in url else None
             yield Row(line, {"url": url} if path is None else {"url": url, "path": path})
+
+
+def _read_lines(source: Source, document: Document, faults: Faults) -> Iterator[tuple[int, str | PlainRows]]:
+    if not document.takes_plain:
+        return source.lines(faults)
+    from cfetch.manifest.plain_rows import Feed, make_url_pattern  # only long lists need it
+
+    return Feed(source, faults, make_url_pattern(document)).items()
 
 
 def _find_path(url: str) -> str | None:

@@ -177,6 +177,8 @@ class Ending:
         end_s = self.last_byte_s
         seconds = end_s - began_s
         last = max(latest, key=lambda record: max(attempt.end_s for attempt in record.attempts))
+        if last.status == "skipped":
+            return Tail()  # its server was only asked whether it has changed: it has no rate, and no advice
         busy_s = sum(_overlap_s(attempt, began_s, end_s) for record in latest for attempt in record.attempts)
         middle_s = (began_s + end_s) / 2
         common = Tail(

@@ -109,6 +109,12 @@ def test_a_file_of_which_nothing_came_gets_no_advice():
     ]
 
 
+def test_a_file_in_place_about_which_its_server_was_asked_has_no_rate():
+    """A mirror of which one small file was new ended with a file «at 0 B/s», and «101 B/s is usual there»."""
+    asked = record(99, MIB, attempt(1, 10.0, 22.0, size=0), status="skipped")
+    assert tail_of(*wave(10, places=3), asked) == Tail()
+
+
 def test_a_large_file_alone_at_the_stated_limit():
     """More connections would bring nothing: the limit is named, not the idle places."""
     large = record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB))

@@ -45,7 +45,7 @@ def closing_lines(
         *volumes,
         *failures,
         *_event_lines(summary),
-        *([] if is_alone else _end_lines(end)),
+        *([] if is_alone else _end_lines(end, is_one=summary.files.total == 1)),
         *_pointer_lines(summary, refetches=refetches, is_alone=is_alone),
         *why,
         head,
@@ -105,13 +105,16 @@ def _event_lines(summary: Summary) -> list[str]:
     return [f"  {', '.join(texts)}"] if texts else []
 
 
-def _end_lines(end: EndRecord | None) -> list[str]:
-    """The cause that decided the end, and advice."""
+def _end_lines(end: EndRecord | None, *, is_one: bool) -> list[str]:
+    """The cause that decided the end, and advice. Of the only file (``is_one``) the verdict says all else."""
     if end is None or end.tail == Tail():
         return []
-    from cfetch.show.ending_text import MitigationSetup, explain_tail
+    from cfetch.show.ending_text import MitigationSetup, explain_tail, find_advice
 
-    lines = explain_tail(end.tail, MitigationSetup(end.policy, end.widths, end.most))
+    setup = MitigationSetup(end.policy, end.widths, end.most)
+    if is_one and end.tail.bound == "large file" and find_advice(end.tail, setup) is None:
+        return []
+    lines = explain_tail(end.tail, setup)
     return [f"  {line}" for line in lines]
 
 

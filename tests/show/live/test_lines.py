@@ -18,7 +18,7 @@ from cfetch.base.events import (
     StragglerCancelled,
     WidthChanged,
 )
-from cfetch.base.records import Summary
+from cfetch.base.records import EndRecord, Summary, Tail
 from cfetch.show.causes import group_by_cause
 from cfetch.show.live.closing import closing_line, closing_lines
 from cfetch.show.live.closing_tables import SHOWN_CAUSES, SHOWN_VOLUMES
@@ -516,6 +516,21 @@ def test_closing_words_tell_what_mitigation_was_worth(projected_s, wasted_bytes,
     entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20, size=980))
     lines = closing_lines(finish_run(started(1), cancelled(), *finished(entry)).summary)
     assert lines[0].startswith(f"  {words}")
+
+
+@pytest.mark.parametrize(("files", "advice", "number"), [(1, 0, 0), (2, 0, 2), (1, 8, 3)])
+def test_closing_words_about_the_only_file_are_in_the_verdict(files, advice, number):
+    """Its time and rate were said twice; what would have made it faster is still said."""
+    tail = Tail(bound="large file", seconds=2.0, path="a", files=1, size_bytes=20 << 20, rate_bps=1e7)
+    tail = replace(tail, idle_places=8.0, segments=8, at_once=advice)
+    counted = dict.fromkeys(("skipped", "failed", "cancelled", "wasted_bytes", "retries", "stragglers"), 0)
+    end = EndRecord(
+        instant="i", t_s=2.0, status="completed", exit_code=0, done=1, bytes=1, saved_s=0.0, policy="adaptive",
+        places=16, widths={}, tail=tail, **counted,
+    )  # fmt: skip
+    summary = finish_run(started(files), *finished(*(record(n, 1000) for n in range(files)))).summary
+    lines = [line for line in closing_lines(summary, end=end) if "m.jsonl" not in line]
+    assert len(lines) == number + 1
 
 
 VOLUMES = ("/data1", "/data2", "s3://bucket/x")

@@ -32,6 +32,7 @@ from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.tasks.processes import child_processes, worker
+from cfetch.tasks.shares import dealing
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
@@ -178,6 +179,31 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, monkey
     (note,) = notes
     assert f"process {stopped[0]} of this run gave no sign of life" in note
     assert not is_alive(stopped[0])
+
+
+def test_an_idle_process_brings_a_copy_of_what_stands_still(tmp_path, monkeypatch, workers):
+    """Long before the one that stands still is given up; the run does not wait for it either."""
+    monkeypatch.setattr(dealing, "LEASE_S", 2.0)  # two signs of life
+    monkeypatch.setattr(worker, "USELESS_S", 1.0)
+    stopped, notes = list[int](), list[str]()
+
+    def stop(event):
+        if isinstance(event, RunNoted):
+            notes.append(event.note)
+        if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
+            stopped.append(workers[1].pid)
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=1000.0))
+    with served(FILES, slow) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        summary = download(manifest, tmp_path / "to", stop, **TWO, **HELD)
+    assert (summary.exit_code, summary.files.failed) == (0, 0)
+    assert tree(tmp_path / "to") == whole(FILES)
+    (note,) = notes
+    assert f"process {stopped[0]} of this run gave no sign of life" in note
+    assert not is_alive(stopped[0])
+    assert len(workers) == 2
 
 
 def test_a_process_that_cannot_be_let_go_ends_the_run(tmp_path, monkeypatch, workers):

@@ -35,9 +35,11 @@ class LocalShares(NamedTuple):
     sharers: Sequence[int]
 
     def list_entries(self, number: int, account: Account) -> list[Entry]:
-        """The entries of a share that have not ended."""
-        entries = map(self.plan.entry, self.members[number])
-        return [entry for entry in entries if entry.id not in account]
+        """The entries of a share that have not ended, and all entries of a named batch that is not over."""
+        entries = list(map(self.plan.entry, self.members[number]))
+        left = {entry.id for entry in entries if entry.id not in account}
+        batches = {entry.batch for entry in entries if entry.id in left and entry.batch is not None}
+        return [entry for entry in entries if entry.id in left or entry.batch in batches]
 
 
 class ChildProcesses:

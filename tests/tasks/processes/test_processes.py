@@ -279,17 +279,16 @@ def test_many_small_files_are_shared_out_without_being_asked(tmp_path, monkeypat
 
 
 def test_what_several_processes_cannot_share_is_brought_by_one(tmp_path, workers):
-    """Several destinations or named batches: a note says so, and all is brought."""
+    """Several destinations: a note says so, and all is brought."""
     told: list[Event] = []
+    to = [str(tmp_path / name) for name in "ab"]
     with served(FILES) as origin:
-        rows = [{"url": name, "path": name, "batch": "b"} for name in NAMES]
-        manifest = tmp_path / "m.json"
-        document = {"version": 1, "base_url": origin.url, "files": rows}
-        manifest.write_bytes(msgspec.json.encode(document))
-        assert download(manifest, tmp_path / "to", told.append, **TWO).exit_code == 0
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        with prepare(str(manifest), Settings(to=tuple(to), **TWO), env={}) as prepared:
+            assert prepared.run(told.append).exit_code == 0
     (note,) = [event.note for event in told if isinstance(event, RunNoted)]
-    assert note.startswith("one process and not 2: several share the work only where the manifest names no")
-    assert (workers, tree(tmp_path / "to")) == ([], whole(FILES))
+    assert note.startswith("one process and not 2: several share the work only where files go to one")
+    assert (workers, {**tree(tmp_path / "a"), **tree(tmp_path / "b")}) == ([], whole(FILES))
 
 
 def test_c109_no_secret_is_in_the_arguments_or_the_environment_of_a_process(tmp_path, workers):

@@ -53,8 +53,6 @@ def count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
     why = None
     if len(volumes.roots) > 1 or not volumes.local:
         why = "files go to one directory"
-    elif plan.names_batches:
-        why = "the manifest names no batches, which are published as a whole"
     elif context.network.stays_here:
         why = "no session of a program's own makes the requests"
     if why is not None:

@@ -55,6 +55,9 @@ class Commitment(Protocol):
     def opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:
         """When the volume of the queue takes this entry: now, or ``NEVER`` until another one ends there."""
 
+    def count_left(self, host: int) -> int:
+        """Count the entries of a host, by its number in the plan, that wait; at most ``concurrency``."""
+
     def host_of(self, queue: int) -> str:
         """The host of a queue's entries."""
 

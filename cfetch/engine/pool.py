@@ -195,9 +195,9 @@ class Pool:
         self._parts.dispatch.wake()
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
-        """Call ``Hosts.demand``, for a pool with one volume, whose queues are its hosts."""
-        schedule = self._parts.commitment.schedule
-        left = {host: schedule.count_left(n) for n, host in enumerate(self._hosts_named) if host in hosts}
+        """Call ``Hosts.demand``, for a pool that shares its hosts with others."""
+        count = self._parts.commitment.count_left
+        left = {host: count(n) for n, host in enumerate(self._hosts_named) if host in hosts}
         return {host: self._parts.hosts.demand(host, left.get(host, 0)) for host in hosts}
 
     def lease_rates(self, rates_bps: Mapping[str, int]) -> None:

@@ -77,6 +77,10 @@ class Single:
         """Now: a volume bears as many entries as there are workers."""
         return now_s
 
+    def count_left(self, host: int) -> int:
+        """Count the entries of a host that wait."""
+        return self.schedule.count_left(host)
+
     def host_of(self, queue: int) -> str:
         """The host itself."""
         return self._entries.hosts[queue]

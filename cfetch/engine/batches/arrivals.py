@@ -32,6 +32,7 @@ class BatchQueues:
         self.host = array("I")
         self.batch = array("I")
         self._start = array("I", [0])
+        self._by_host: dict[int, array[int]] = {}
         for batch in range(batches):
             numbers: dict[int, int] = {}
             for index in members(batch):
@@ -42,6 +43,13 @@ class BatchQueues:
 
     def __len__(self) -> int:
         return len(self.host)
+
+    def of_host(self, host: int) -> Sequence[int]:
+        """All queues of a host."""
+        if not self._by_host:  # only tasks that share their hosts with others ask
+            for queue, number in enumerate(self.host):
+                self._by_host.setdefault(number, array("I")).append(queue)
+        return self._by_host.get(host, ())
 
     def of_batch(self, batch: int) -> range:
         """All queues of a batch."""

@@ -69,6 +69,8 @@ class Batched:
             most_put_back=MOST_PUT_BACK * placing.concurrency,
             released=False,
         )
+        self._queues = queues
+        self._concurrency = placing.concurrency
         self._volumes = list(volumes)
         self._idle = idle
         self._publishing = Publishing(volumes, switch)
@@ -142,6 +144,15 @@ class Batched:
         """When the volume bears an entry of the queue: now, or ``NEVER`` until one ends there."""
         index = self._stagings.of_queue(queue).volume_index
         return now_s if self._watch.health.running[index] < self._rounds.places[index] else NEVER
+
+    def count_left(self, host: int) -> int:
+        """Count the entries of a host that wait, until there are as many as may be under way at once."""
+        left = 0
+        for queue in self._queues.of_host(host):
+            left += self.schedule.count_left(queue)
+            if left >= self._concurrency:
+                break
+        return left
 
     def host_of(self, queue: int) -> str:
         """The host of a queue's entries."""

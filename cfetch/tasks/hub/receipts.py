@@ -24,6 +24,8 @@ import msgspec
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.events import (
+    BatchCommitted,
+    BatchPlaced,
     FallbackTriggered,
     HostPaused,
     RetryScheduled,
@@ -37,8 +39,17 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, on_disk, publish_once
 
 STOP_NAME = "stop"
-ReportedEvent = FallbackTriggered | HostPaused | RetryScheduled | RunNoted | StragglerCancelled | UrlRefreshed
-REPORTED = (FallbackTriggered, HostPaused, RetryScheduled, RunNoted, StragglerCancelled, UrlRefreshed)
+ReportedEvent = (
+    BatchCommitted
+    | BatchPlaced
+    | FallbackTriggered
+    | HostPaused
+    | RetryScheduled
+    | RunNoted
+    | StragglerCancelled
+    | UrlRefreshed
+)
+REPORTED = ReportedEvent.__args__
 Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 EntryNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]  # the driver has a bit for each
 

@@ -25,7 +25,7 @@ from cfetch.storage.files import make_private, on_disk, publish_once, replace_fi
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.claims import MOST_TURNS, Claim, choose_claim, number_task, parse_claim
-from cfetch.tasks.processes.child_processes import Turn
+from cfetch.tasks.shares.dealing import Turn
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, find_beat, make_unknown_beat
 from cfetch.timeline.table import Node
@@ -144,6 +144,12 @@ class Board:
                 self._show_life()
                 return self._claim(turn.share, (turn.task - 1) // self._shares + 1)
         return None
+
+    def renew(self, turn: Turn) -> None:
+        """Do nothing: the node's own beat shows that its tasks are alive."""
+
+    def end(self, turn: Turn) -> None:
+        """Do nothing: the receipt says it."""
 
     def is_mine(self, turn: Turn) -> bool:
         """Whether the share is still this node's to bring."""

@@ -22,8 +22,9 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, ShareSource
+from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
 from cfetch.tasks.processes.engine import LocalTasks
+from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.execution import Course, read_course

@@ -14,8 +14,9 @@ the pipes), ``child.py``, ``worker.py`` (the parent's handle of a child), ``chil
 process gets which share, and what follows a death), ``engine.py``.
 
 When it fails: a child that dies, or gives no sign of life for a minute, is replaced, and its share continues
-with the parts that it has left; if children die again and again without bringing a file, that is a local
-fault. A child whose parent is gone sees the end of its pipe and exits at once, as if it were killed. Only the
+with the parts that it has left; an idle child does not wait for that minute, and brings a copy of the share.
+If children die again and again without bringing a file, that is a local fault. A child whose parent is gone
+sees the end of its pipe and exits at once, as if it were killed. Only the
 parent handles Ctrl-C: it asks the children to end in good order. The next run rolls back what a killed run
 leaves (``cfetch/timeline/``).
 

@@ -134,7 +134,8 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _bring(spec: RunSpec, order: Order, signs: Signs) -> ChildAnswer:
-    share, copy = Share(order.entries, order.sharers), TaskCopy(order.share, order.task, 0, order.executor)
+    share = Share(order.entries, order.sharers)
+    copy = TaskCopy(order.share, order.task, int(order.is_copy), order.executor)
     signs.note_life()
     try:
         return ChildAnswer(learned=bring_share(spec, share, copy, on_life=signs.note_life).learned)

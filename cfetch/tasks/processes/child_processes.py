@@ -2,16 +2,14 @@
 
 Each process has a thread, which hands it a share, waits for the answer, and hands it the next share. If a
 process dies, or gives no sign of life for a minute, its thread kills and reaps it, starts another one and
-gives it the rest of the share.
+gives it the rest of the share. A process that stands still may lose its share sooner, to one that is idle.
 """
 
 import signal
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cfetch.base.errors import CfetchError, LocalFault
 from cfetch.manifest.entry import Entry
@@ -21,10 +19,11 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.processes.messages import Order
 from cfetch.tasks.processes.worker import SILENT_S, Worker
+from cfetch.tasks.shares.dealing import ShareSource, Turn
 from cfetch.tasks.shares.work import RunSpec
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
-LOOK_S = 1.0  # between looks for a share that another machine has given up
+LOOK_S = 1.0  # between looks for a share that another task has lost
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
@@ -36,59 +35,11 @@ class LocalShares(NamedTuple):
     sharers: Sequence[int]
 
     def list_entries(self, number: int, account: Account) -> list[Entry]:
-        """The entries of a share that have not ended."""
-        entries = map(self.plan.entry, self.members[number])
-        return [entry for entry in entries if entry.id not in account]
-
-
-class Turn(NamedTuple):
-    """A share to bring now, as ``task``, a number that no other task of the run has."""
-
-    share: int
-    task: int
-
-
-class ShareSource(Protocol):
-    """Says which share comes next. Thread-safe. Its methods raise LocalFault."""
-
-    def take(self) -> Turn | None:
-        """Take the next share; None: there is none now."""
-
-    def take_again(self, turn: Turn) -> Turn | None:
-        """Take the same share anew, as the task has died; None: another machine brings it now."""
-
-    def is_mine(self, turn: Turn) -> bool:
-        """Whether the share is still this machine's to bring."""
-
-    def is_over(self) -> bool:
-        """Whether ``take`` will never have one again."""
-
-
-class OwnShares:
-    """Implements ``ShareSource`` for a run that has all shares of its plan for itself."""
-
-    def __init__(self, shares: int) -> None:
-        self._left = deque(range(shares))
-        self._tasks = count(1)
-
-    def take(self) -> Turn | None:
-        """Take the shares in their order."""
-        try:
-            return Turn(self._left.popleft(), next(self._tasks))
-        except IndexError:
-            return None
-
-    def take_again(self, turn: Turn) -> Turn:
-        """Take the same share as another task."""
-        return Turn(turn.share, next(self._tasks))
-
-    def is_mine(self, turn: Turn) -> bool:  # noqa: ARG002 - there are no others
-        """Always."""
-        return True
-
-    def is_over(self) -> bool:
-        """Whether all shares were taken."""
-        return not self._left
+        """The entries of a share that have not ended, and all entries of a named batch that is not over."""
+        entries = list(map(self.plan.entry, self.members[number]))
+        left = {entry.id for entry in entries if entry.id not in account}
+        batches = {entry.batch for entry in entries if entry.id in left and entry.batch is not None}
+        return [entry for entry in entries if entry.id in left or entry.batch in batches]
 
 
 class ChildProcesses:
@@ -120,6 +71,7 @@ class ChildProcesses:
         self._name = name
         self._changed = threading.Condition()
         self._turns = 0
+        self._ended = 0  # turns that processes have ended
         self._is_stopping = False
         self._workers: dict[int, Worker] = {}  # by the thread that holds it
         self._at_work = {
@@ -170,6 +122,9 @@ class ChildProcesses:
         try:
             while (turn := self._take_turn()) is not None:
                 self._bring(turn)
+                with self._changed:
+                    self._ended += 1
+                    self._changed.notify_all()
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._fail(error)
         try:
@@ -182,15 +137,21 @@ class ChildProcesses:
                 self._changed.notify_all()
 
     def _take_turn(self) -> Turn | None:
-        """Take the next share, perhaps after another machine has given it up; None: nothing is left."""
+        """Take the next share, perhaps after another task has lost it; None: nothing is left."""
         while not self._is_stopping:
             if (turn := self._source.take()) is not None:
                 return turn
             if self._source.is_over():
                 return None
-            with self._changed:
-                self._changed.wait_for(lambda: self._is_stopping, LOOK_S)
+            self._wait_for_end()
         return None
+
+    def _wait_for_end(self) -> None:
+        """Wait until a process has ended a turn, but not for long."""
+        with self._changed:
+            ended = self._ended
+            if not self._source.is_over():
+                self._changed.wait_for(lambda: self._is_stopping or self._ended != ended, LOOK_S)
 
     def _bring(self, turn: Turn | None) -> None:
         """Let a share be brought, by one process after the other if they die."""
@@ -205,16 +166,24 @@ class ChildProcesses:
                 sharers=self._shares.sharers[turn.share],
                 entries=entries,
                 executor=self._name,
+                is_copy=turn.is_copy,
             )
-            answer = worker.bring(order)
+            answer = worker.bring(order, *self._watch(turn))
             if answer is not None:
-                if answer.fault is not None and self._source.is_mine(turn):
+                if answer.fault is None:
+                    self._source.end(turn)
+                elif self._source.is_mine(turn):
                     self._fail(LocalFault(answer.fault))
                 self._learn(answer.learned)
                 return
             deaths += 1
             self._bury_worker(worker, turn.task, deaths)
             turn = None if self._is_stopping else self._source.take_again(turn)
+
+    def _watch(self, turn: Turn) -> tuple[Callable[[], None], Callable[[], bool]]:
+        """What to do at a sign of life, and whether a process that stands still is not needed any more."""
+        source = self._source
+        return lambda: source.renew(turn), lambda: not source.is_mine(turn)
 
     def _hold_worker(self) -> Worker | None:
         """The process of this thread, started if there is none; None: the run is stopping."""
@@ -241,8 +210,8 @@ class ChildProcesses:
             raise LocalFault(_explain_deaths(deaths, code, is_silent=worker.is_silent))
         if worker.is_silent and not self._is_stopping:
             self._note(
-                f"process {worker.pid} of this run gave no sign of life for {SILENT_S:g} s and was killed; "
-                "another process brings the rest of its files"
+                f"process {worker.pid} of this run gave no sign of life for {worker.silent_s:.0f} s and was "
+                "killed; another process brings the rest of its files"
             )
         if code is not None:  # otherwise its last write may still come: what it has left is fetched again
             self._bury_task(task)

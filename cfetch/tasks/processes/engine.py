@@ -16,9 +16,11 @@ from cfetch.storage.files import STATE_NAME, on_disk
 from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, OwnShares, ShareSource
+from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
 from cfetch.tasks.shares.cut import ExpectedPace
+from cfetch.tasks.shares.dealing import OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan
 from cfetch.tasks.shares.work import RunSpec
@@ -124,7 +126,13 @@ class LocalTasks:
 
     def _open_source(self, spec: RunSpec, bury_task: Callable[[int], None]) -> ShareSource:  # noqa: ARG002 - others need them
         """Open the source of the shares: this run has all of them for itself."""
-        return OwnShares(self.tasks)
+        receipts = Path(spec.receipts)
+
+        def stands(share: int) -> bool:
+            """Whether the share has its receipt."""
+            return (receipts / share_receipt_name(spec.epoch, share)).exists()
+
+        return OwnShares(self.tasks, stands, self._clock.monotonic)
 
     @property
     def learned(self) -> Knowledge:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The order to bring a share, as ``task``, a number that no other task has; ``sharers``: of ``Share``.
 
-    ``executor``: the machine's name for people, if there are several.
+    ``executor``: the machine's name for people, if there are several. ``is_copy``: another task has it too.
     """
 
     share: int
@@ -27,6 +27,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     sharers: int
     entries: list[Entry]
     executor: str = ""
+    is_copy: bool = False
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from cfetch.base.errors import LocalFault
@@ -17,6 +18,7 @@ from cfetch.tasks.processes.messages import ChildAnswer, Order, pack_message, ta
 from cfetch.tasks.shares.work import RunSpec
 
 SILENT_S = 60.0  # a child is given up that gives no sign of life for so long; it gives one each second
+USELESS_S = 5.0  # the same if another child has brought its share
 TICK_S = 1.0  # of a wait: if this process itself stood still, its children are blamed for one tick only
 READ_BYTES = 64 << 10
 LEAVE_S = 5.0  # a child ends at once; if it still runs after this, it hangs and is killed
@@ -32,7 +34,7 @@ _BOOT = (
 class Worker:
     """A child, from its start to ``close``. Raises LocalFault: it cannot be started.
 
-    ``is_silent``: it was given up, as it gave no sign of life for ``silent_s``.
+    ``is_silent``: it was given up, as it gave no sign of life for ``silent_s``; ``most_silent_s`` is the most.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -51,32 +53,46 @@ class Worker:
         self._received = bytearray()
         self._is_killed = False
         self.is_silent = False
-        self.silent_s = SILENT_S
+        self.most_silent_s = SILENT_S
+        self.silent_s = 0.0
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
 
-    def bring(self, order: Order) -> ChildAnswer | None:
-        """Send the order and wait for the answer; None: the child has died, was killed or is silent."""
+    def bring(
+        self,
+        order: Order,
+        on_life: Callable[[], None] = lambda: None,
+        is_useless: Callable[[], bool] = lambda: False,
+    ) -> ChildAnswer | None:
+        """Send the order and wait for the answer; None: the child has died, was killed or is silent.
+
+        ``on_life`` is called at each sign of life. A child that gives none is not waited for if its work
+        ``is_useless``: a copy of its task has brought its share.
+        """
         start = b""
         if self._spec is not None:
             start = json.dumps(sys.path).encode() + b"\n" + pack_message(self._spec)
             self._spec = None
         try:
-            return self._talk(start + pack_message(order))
+            return self._talk(start + pack_message(order), on_life, is_useless)
         except OSError:
             return None
 
-    def _talk(self, orders: bytes) -> ChildAnswer | None:
+    def _talk(
+        self, orders: bytes, on_life: Callable[[], None], is_useless: Callable[[], bool]
+    ) -> ChildAnswer | None:
         """Send the orders while the child's signs of life come, until its answer comes."""
         left = memoryview(orders)
         poll = select.poll()  # unlike select, it takes descriptors above 1,023
         poll.register(self._answers, select.POLLIN)
         poll.register(self._orders, select.POLLOUT)
         silent_s, looked_s = 0.0, time.monotonic()
-        while silent_s <= self.silent_s and not self._is_killed:
+        while silent_s <= self.most_silent_s and not self._is_killed:
+            if silent_s > USELESS_S and is_useless():
+                break
             ready = [number for number, _ in poll.poll(TICK_S * 1000)]
             before_s, looked_s = looked_s, time.monotonic()
             silent_s += min(looked_s - before_s, TICK_S)
@@ -89,10 +105,11 @@ class Worker:
                 if not data:
                     return None
                 silent_s = 0.0
+                on_life()
                 self._received += data
                 if (answer := take_message(self._received, ChildAnswer)) is not None:
                     return answer
-        self.is_silent = not self._is_killed
+        self.is_silent, self.silent_s = not self._is_killed, silent_s
         return None
 
     def kill(self) -> None:

@@ -49,16 +49,52 @@ class SharesCut(NamedTuple):
         return members
 
 
-def cut_shares(sizes: Sequence[int], host_of: Sequence[int], *, pace: ExpectedPace, slots: int) -> SharesCut:
-    """Cut shares for ``slots`` tasks at a time.
+def cut_shares(
+    sizes: Sequence[int],
+    host_of: Sequence[int],
+    *,
+    pace: ExpectedPace,
+    slots: int,
+    batch_of: Sequence[int] | None = None,
+) -> SharesCut:
+    """Cut shares for ``slots`` tasks at a time; no batch is divided.
 
-    ``sizes`` are bytes, -1 for unknown, which counts as the mean.
+    ``sizes`` are bytes, -1 for unknown, which counts as the mean. ``batch_of``: each entry's named batch, -1
+    for none.
     """
     known = sum(size >= 0 for size in sizes)
     mean = sum(size for size in sizes if size >= 0) / known if known else 1.0
     costs = array("q", (int(MICRO * pace.cost_s(1, size if size >= 0 else mean)) for size in sizes))
     target = choose_target(sum(costs) / MICRO, slots)
-    return deal_items(costs, array("B", b"\1") * len(costs), host_of, target=target)
+    if batch_of is None:
+        return deal_items(costs, array("B", b"\1") * len(costs), host_of, target=target)
+    items = _group_batches(costs, host_of, batch_of)
+    dealt = deal_items(items.costs, items.files, items.hosts, target=target)
+    return dealt._replace(share_of=array("I", (dealt.share_of[item] for item in items.item_of)))
+
+
+class _Items(NamedTuple):
+    """Batches and lone entries: ``item_of`` gives each entry's; a batch counts at its first entry's host."""
+
+    item_of: "array[int]"
+    costs: "array[int]"
+    files: "array[int]"
+    hosts: "array[int]"
+
+
+def _group_batches(costs: Sequence[int], host_of: Sequence[int], batch_of: Sequence[int]) -> _Items:
+    items = _Items(array("I"), array("q"), array("I"), array("I"))
+    numbers: dict[int, int] = {}
+    for cost, host, batch in zip(costs, host_of, batch_of, strict=True):
+        item = len(items.costs) if batch < 0 else numbers.setdefault(batch, len(items.costs))
+        if item == len(items.costs):
+            items.costs.append(0)
+            items.files.append(0)
+            items.hosts.append(host)
+        items.costs[item] += cost
+        items.files[item] += 1
+        items.item_of.append(item)
+    return items
 
 
 def deal_items(

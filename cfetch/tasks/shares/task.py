@@ -28,6 +28,7 @@ from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
+from cfetch.manifest.plan_file import NO_BATCH
 from cfetch.manifest.urls import host_of
 from cfetch.run.collector import collect_seldom
 from cfetch.run.fresh_links import Renewal, StatementApi
@@ -70,9 +71,7 @@ class Beside(NamedTuple):
 
 
 class EntryList:
-    """The ``Entries`` of one share, in memory."""
-
-    batch_of = None
+    """The ``Entries`` of one share, in memory; ``batch_of``: the number of each entry's named batch."""
 
     def __init__(self, entries: Sequence[Entry], headers: Headers) -> None:
         self._entries = entries
@@ -81,6 +80,7 @@ class EntryList:
         self.host_of = [numbers.setdefault(host_of(entry.url.value), len(numbers)) for entry in entries]
         self.hosts = tuple(numbers)
         self.names_mirrors = any(entry.mirrors for entry in entries)
+        self.batch_of = _number_batches(entries)
         self.sizes = [UNKNOWN if entry.size_bytes is None else entry.size_bytes for entry in entries]
 
     def __len__(self) -> int:
@@ -93,6 +93,14 @@ class EntryList:
     def block(self, first: int, end: int) -> Sequence[Entry]:
         """The entries of a part of the list."""
         return self._entries[first:end]
+
+
+def _number_batches(entries: Sequence[Entry]) -> Sequence[int] | None:
+    """The number of each entry's named batch, -1 for none; None: no entry has one."""
+    if all(entry.batch is None for entry in entries):
+        return None
+    numbers: dict[str | None, int] = {None: NO_BATCH}
+    return [numbers.setdefault(entry.batch, len(numbers) - 1) for entry in entries]
 
 
 def _divide(limit: int | str | None, tasks: int) -> int | str | None:

@@ -9,7 +9,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
 from cfetch.tasks.nodes.claims import MOST_TURNS
-from cfetch.tasks.processes.child_processes import Turn
+from cfetch.tasks.shares.dealing import Turn
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import this_node
 

@@ -32,6 +32,7 @@ from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.tasks.processes import child_processes, worker
+from cfetch.tasks.shares import dealing
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
 from tests.engine.drive import tree
@@ -167,7 +168,7 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, worker
         if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
             stopped.append(workers[1].pid)
             os.kill(stopped[0], signal.SIGSTOP)
-            workers[1].silent_s = 1.0  # the others need not be quick to give signs of life
+            workers[1].most_silent_s = 1.0  # the others need not be quick to give signs of life
 
     slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=2000.0))
     with served(FILES, slow) as origin:
@@ -178,6 +179,31 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, worker
     (note,) = notes
     assert f"process {stopped[0]} of this run gave no sign of life" in note
     assert not is_alive(stopped[0])
+
+
+def test_an_idle_process_brings_a_copy_of_what_stands_still(tmp_path, monkeypatch, workers):
+    """Long before the one that stands still is given up; the run does not wait for it either."""
+    monkeypatch.setattr(dealing, "LEASE_S", 2.0)  # two signs of life
+    monkeypatch.setattr(worker, "USELESS_S", 1.0)
+    stopped, notes = list[int](), list[str]()
+
+    def stop(event):
+        if isinstance(event, RunNoted):
+            notes.append(event.note)
+        if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
+            stopped.append(workers[1].pid)
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=1000.0))
+    with served(FILES, slow) as origin:
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        summary = download(manifest, tmp_path / "to", stop, **TWO, **HELD)
+    assert (summary.exit_code, summary.files.failed) == (0, 0)
+    assert tree(tmp_path / "to") == whole(FILES)
+    (note,) = notes
+    assert f"process {stopped[0]} of this run gave no sign of life" in note
+    assert not is_alive(stopped[0])
+    assert len(workers) == 2
 
 
 def test_a_process_that_cannot_be_let_go_ends_the_run(tmp_path, monkeypatch, workers):
@@ -253,17 +279,16 @@ def test_many_small_files_are_shared_out_without_being_asked(tmp_path, monkeypat
 
 
 def test_what_several_processes_cannot_share_is_brought_by_one(tmp_path, workers):
-    """Several destinations or named batches: a note says so, and all is brought."""
+    """Several destinations: a note says so, and all is brought."""
     told: list[Event] = []
+    to = [str(tmp_path / name) for name in "ab"]
     with served(FILES) as origin:
-        rows = [{"url": name, "path": name, "batch": "b"} for name in NAMES]
-        manifest = tmp_path / "m.json"
-        document = {"version": 1, "base_url": origin.url, "files": rows}
-        manifest.write_bytes(msgspec.json.encode(document))
-        assert download(manifest, tmp_path / "to", told.append, **TWO).exit_code == 0
+        manifest = write_manifest(tmp_path / "m.json", origin, FILES)
+        with prepare(str(manifest), Settings(to=tuple(to), **TWO), env={}) as prepared:
+            assert prepared.run(told.append).exit_code == 0
     (note,) = [event.note for event in told if isinstance(event, RunNoted)]
-    assert note.startswith("one process and not 2: several share the work only where the manifest names no")
-    assert (workers, tree(tmp_path / "to")) == ([], whole(FILES))
+    assert note.startswith("one process and not 2: several share the work only where files go to one")
+    assert (workers, {**tree(tmp_path / "a"), **tree(tmp_path / "b")}) == ([], whole(FILES))
 
 
 def test_c109_no_secret_is_in_the_arguments_or_the_environment_of_a_process(tmp_path, workers):

@@ -34,7 +34,8 @@ _BOOT = (
 class Worker:
     """A child, from its start to ``close``. Raises LocalFault: it cannot be started.
 
-    ``is_silent``: it was given up, as it gave no sign of life for ``silent_s``; ``most_silent_s`` is the most.
+    ``is_silent``: it was given up, as it gave no sign of life for ``silent_s``, which
+    is more than ``most_silent_s``.
     """
 
     def __init__(self, spec: RunSpec) -> None:

@@ -305,6 +305,21 @@ def test_numbers_go_on_or_begin_again(origin, tmp_path):
         assert shown(tmp_path / "set") == [*expected, "_SUCCESS", "readme.txt"]
 
 
+def test_a_second_pass_brings_the_rows_that_failed(origin, tmp_path):
+    """The tables tell which rows those are; with them the shards have each row once."""
+    rows = rows_of(origin)
+    rows[1] = {**rows[1], "url": f"{origin.url}gone"}
+    first = writer_of(tmp_path, names=NAMES)
+    publish(first, stage(first, rows[:3]))
+    table = pq.read_table(tmp_path / "set" / "00000.parquet")
+    failed = [row["label"] for row in table.to_pylist() if row["status"] == "failed"]
+    assert failed == [1]
+    again = writer_of(tmp_path, names=NAMES)
+    publish(again, stage(again, [row for row in rows_of(origin)[:3] if row["label"] in failed]))
+    samples = [read_tar(tmp_path / "set" / f"0000{number}.tar") for number in (0, 1)]
+    assert [sorted(found) for found in samples] == [["d/0", "d/2"], ["d/1"]]
+
+
 def test_two_jobs_with_the_same_rows(origin, tmp_path):
     """A shard that both have made is published once, and the second job says so, before it publishes any."""
     first, second = writer_of(tmp_path), writer_of(tmp_path)

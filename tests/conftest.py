@@ -29,7 +29,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's backgro
     sys.dont_write_bytecode = False  # see ``pytest_collection``; commands that tests start still write none
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
-TOGETHER = {  # what shares a server that takes seconds to start
+TOGETHER = {  # what shares a server that takes seconds to start, or the syntax trees of all modules
+    "tests/base/test_backoff.py": "syntax",
+    "tests/base/test_schemes.py": "syntax",
+    "tests/test_house.py": "syntax",
+    "tests/test_shape.py": "syntax",
     "tests/plugins/spark/": "spark",
     "tests/plugins/lab/tuning/test_tune.py": "spark",
     "tests/plugins/follow/backends/test_kinesis.py": "kinesis",

@@ -22,6 +22,7 @@ from cfetch.plugins.lab.bench.content import Group
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.spec import OriginSpec
 from tests.needs import case
+from tests.syntax import list_nodes, parse
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "cfetch").rglob("*.py"))
@@ -61,7 +62,7 @@ def classes_over_budget():
     """Name to (methods, attributes set on ``self``), value types and ports aside."""
     over = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in list_nodes(path):
             if not isinstance(node, ast.ClassDef) or node.decorator_list:
                 continue
             bases = {
@@ -102,7 +103,7 @@ def test_a_class_name_has_one_meaning():
     counts = Counter(
         node.name
         for path in MODULES
-        for node in ast.parse(path.read_text(encoding="utf-8")).body  # one in a class has its name, too
+        for node in parse(path).body  # one in a class has its name, too
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     twice = {name for name, count in counts.items() if count > 1} - TWO_OF_A_NAME
@@ -127,7 +128,7 @@ def names_of(select):
         f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)} {name}"
         for path in MODULES
         if path.parent != WRITTEN_AS_TESTS
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in list_nodes(path)
         if (name := select(node))
     ]
 
@@ -227,7 +228,7 @@ def test_a_function_that_only_its_module_uses_is_private():
         for path in MODULES
         if path.parent
         not in (ROOT / "cfetch" / "cli", WRITTEN_AS_TESTS)  # commands; for other people's tests
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parse(path).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if not node.name.startswith("_") and not node.decorator_list and users[node.name] == 1
     ]
@@ -239,8 +240,7 @@ ROOMS = sorted(path.parent for path in (ROOT / "cfetch").glob("*/**/__init__.py"
 
 def door_of(room):
     """The text over a room's door."""
-    tree = ast.parse((room / "__init__.py").read_text(encoding="utf-8"))
-    return ast.get_docstring(tree) or ""
+    return ast.get_docstring(parse(room / "__init__.py")) or ""
 
 
 def paths_in(text):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import list_nodes
+
 ROOT = Path(__file__).parents[1]
 # The latest of 19 rooms is the plug-in ``sources``: the schemes beyond http and object stores have a place of
 # their own, so that a further scheme is one file there and none in the core.
@@ -108,7 +110,7 @@ def graph():
     arrows = {}
     for name, path in FILES.items():
         targets = set()
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in list_nodes(path):
             if isinstance(node, ast.Import):
                 targets |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cfetch.base.backoff import double, double_from
+from tests.syntax import list_nodes
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +47,7 @@ def test_no_wait_is_doubled_by_hand():
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sorted((ROOT / "cfetch").rglob("*.py"))
         if path.name != "backoff.py"
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in list_nodes(path)
         if isinstance(node, ast.Call) and doubles_by_hand(node)
     ]
     assert by_hand == []

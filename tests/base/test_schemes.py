@@ -13,6 +13,7 @@ from cfetch.base.registry import import_object
 from cfetch.base.schemes import SCHEMES, scheme_of
 from cfetch.wire.transport import RunTransport
 from tests.needs import case, is_plugin
+from tests.syntax import list_nodes
 
 HOUSE = Path(cfetch.__file__).parent
 TABLE = HOUSE / "base" / "schemes.py"
@@ -26,11 +27,11 @@ ALLOWED = {
 }
 
 
-def _list_texts(tree):
+def _list_texts(nodes):
     """Texts of a module that are no docstrings and no sentences for a person."""
-    bodies = [body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list)]
+    bodies = [body for node in nodes if isinstance(body := getattr(node, "body", None), list)]
     loose = {id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and id(node) not in loose:
             text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
             if not re.search(r"\s", text):
@@ -44,7 +45,7 @@ def test_no_other_module_spells_a_scheme():
         f"{path.relative_to(HOUSE)}:{line}: {text!r}"
         for path in sorted(HOUSE.rglob("*.py"))
         if path != TABLE and str(path.relative_to(HOUSE)) not in ALLOWED
-        for line, text in _list_texts(ast.parse(path.read_text()))
+        for line, text in _list_texts(list_nodes(path))
         if text in names or _SPELLED.search(text)
     ]
     assert found == [], "ask cfetch/base/schemes.py for it, by a constant or a question to the table"

@@ -35,7 +35,7 @@ class WrongAnswer(Exception):
     """The server breaks the rule of the check."""
 
 
-class Reply(NamedTuple):
+class FeedReply(NamedTuple):
     """A reply of the feed: ``document`` is empty if it is 304."""
 
     status: int
@@ -99,7 +99,7 @@ class AskedFeed:
                 break
         return Page(tuple(changes), next_lsn, mark)
 
-    def parse_page(self, reply: Reply, of: str, asked_lsn: int, limit: int, keys: KeyRange) -> Page:
+    def parse_page(self, reply: FeedReply, of: str, asked_lsn: int, limit: int, keys: KeyRange) -> Page:
         """The page, if it follows the protocol and is what was asked for."""
         what = f"the page from LSN {asked_lsn} of range {of}"
         document = self.expect_document(reply, ("range", "next_lsn", "changes"), what, ("mark",))
@@ -124,7 +124,7 @@ class AskedFeed:
         return Page(changes, next_lsn, check_id(document["mark"]) if "mark" in document else "")
 
     def expect_document(
-        self, reply: Reply, keys: tuple[str, ...], what: str, optional: tuple[str, ...] = ()
+        self, reply: FeedReply, keys: tuple[str, ...], what: str, optional: tuple[str, ...] = ()
     ) -> dict[str, Any]:
         """The document of a reply that must have one, with these members, of this feed."""
         if reply.status != HTTPStatus.OK:
@@ -134,7 +134,7 @@ class AskedFeed:
             raise WrongAnswer(f"{what} is of feed {document['feed']}")
         return document
 
-    async def ask(self, what: str, headers: Mapping[str, str] | None = None) -> Reply:
+    async def ask(self, what: str, headers: Mapping[str, str] | None = None) -> FeedReply:
         """Send a request. Raises SourceError: there is no answer; WrongAnswer: it is no document."""
         try:
             answer = await self._web.ask(
@@ -146,8 +146,8 @@ class AskedFeed:
             raise WrongAnswer(f"HTTP {error.http_status} to {what or 'the list'}") from None
         etag = ", ".join(answer.headers.getall("ETag", []))
         if answer.status == HTTPStatus.NOT_MODIFIED:
-            return Reply(answer.status, etag, {})
+            return FeedReply(answer.status, etag, {})
         document = decode_document(answer.body, f"the answer to {what or 'the list'}")
         if type(document) is not dict or document.get("schema") != SCHEMA:
             raise WrongAnswer(f"the answer to {what or 'the list'} has no schema {SCHEMA}")
-        return Reply(answer.status, etag, document)
+        return FeedReply(answer.status, etag, document)

@@ -26,7 +26,7 @@ from cfetch.plugins.follow.protocol import (
     parse_keys,
 )
 from cfetch.plugins.follow.ranges import ALL_KEYS, KeyRange, Range, Span
-from cfetch.plugins.follow.server.asked_feed import LARGE_PAGE, AskedFeed, Reply, WrongAnswer
+from cfetch.plugins.follow.server.asked_feed import LARGE_PAGE, AskedFeed, FeedReply, WrongAnswer
 from cfetch.plugins.follow.source import FeedId, Page, Ranges, Why
 from cfetch.wire.network import Network
 
@@ -352,7 +352,7 @@ def _compare(expected: Page, other: Page, what: str) -> None:
         raise WrongAnswer(f"{what}: the changes differ, first at LSN {odd[0]}")
 
 
-def _expect_refusal(reply: Reply, status: int, member: str, value: object) -> None:
+def _expect_refusal(reply: FeedReply, status: int, member: str, value: object) -> None:
     if reply.status != status:
         raise WrongAnswer(f"HTTP {reply.status} instead of {status:d}")
     if "error" not in reply.document or reply.document.get(member) != value:

@@ -91,16 +91,25 @@ def test_a_batch_with_a_name_waits_for_all_of_its_files(origin, tmp_path):
     assert tree(tmp_path / "to") == {"b": bytes_of(1)}
 
 
-def test_a_file_under_the_name_is_the_others(origin, tmp_path):
-    """Neither a preview, nor the free space, nor a check takes it for the entry that clashes."""
-    rows, to = write(tmp_path / "l.jsonl", rows_of(origin)), tmp_path / "to"
-    call("download", rows, "--to", to, "--quiet")
+@pytest.mark.parametrize("by", ["size", "sha256"])
+def test_a_file_under_the_name_is_the_others(origin, tmp_path, by):
+    """Neither a preview, nor a run, nor a check takes it for the entry that clashes."""
+    stated = rows_of(origin)
+    if by == "sha256":
+        stated = [row | {"sha256": FILES[f"s/{n}"].sha256()} for n, row in enumerate(stated)]
+    rows, to = write(tmp_path / "l.jsonl", stated), tmp_path / "to"
+    to.mkdir()
+    (to / "a").write_bytes(bytes_of(0))  # another tool's, so that only its size speaks for it
+    looked = summary_of(call("download", rows, "--to", to, "--dry-run", "--json"))
+    assert looked["in_place"] == 1
+    files = summary_of(call("download", rows, "--to", to, "--json"))["files"]
+    assert (files["done"], files["skipped"], files["failed"]) == (3, 1, 2)
     looked = summary_of(call("download", rows, "--to", to, "--dry-run", "--json"))
     assert (looked["files"], looked["in_place"]) == (6, 4)
     assert "files that clash with others and fail: 2, as 'a';" in " ".join(looked["notes"])
     verified = call("verify", rows, "--to", to, "--json")
     assert (verified.code, summary_of(verified)["found"]) == (1, {"clash": 2})
-    assert summary_of(verified)["good"] == {"size": 4}
+    assert summary_of(verified)["good"] == {by: 4}
     checked = call("manifest", "check", rows, "--json")
     assert (checked.code, summary_of(checked)["clashing"]) == (1, 2)
 

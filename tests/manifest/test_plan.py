@@ -168,7 +168,14 @@ def test_identical_entries_are_merged(frozen, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"url": "http://h/other"}, {"size": 2}, {"size": None}, {"sha256": SHA_B}, {"sha256": None}]
+    "change",
+    [
+        {"url": "http://h/other", "sha256": None},
+        {"size": 2},
+        {"size": None},
+        {"sha256": SHA_B},
+        {"sha256": None},
+    ],
 )
 def test_one_path_for_two_files(clashes_of, change):
     """The later of two entries for one path that differ is to fail, and its message names both lines."""
@@ -300,6 +307,13 @@ def test_one_line_documents_name_entries(clashes_of):
     [(_, message)] = clashes_of(text)
     assert "entries 1 and 2, counted from 0" in message
     assert "CANARY" not in message
+
+
+def test_an_equal_hash_proves_that_two_entries_are_one_file(frozen):
+    """Whatever links they state; the first one stays."""
+    twin = entry("a", size=1, sha256=SHA_A)
+    plan = frozen(document(twin, {**twin, "url": "http://h/other"}))
+    assert ([each.url.value for each in plan.entries()], plan.merged) == (["http://h/1"], 1)
 
 
 def test_an_entry_that_clashes_with_one_that_is_not_taken_comes(frozen):

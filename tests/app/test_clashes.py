@@ -1,5 +1,6 @@
 """Entries whose names clash: the first and all others come, the later one fails, and every verb agrees."""
 
+import asyncio
 import json
 
 import pytest
@@ -159,14 +160,31 @@ def test_metrics_know_which_of_two_entries_failed(origin, tmp_path):
 def test_a_sync_brings_the_first_and_never_touches_it_for_the_other(origin, tmp_path):
     """Again and again, also with ``--delete``, which deletes nothing while something is missing."""
     to, list_of = tmp_path / "to", tmp_path / "l.jsonl"
-    write(list_of, rows_of(origin, sha256=None))
-    for done in (4, 0, 0):
-        ran = call("sync", list_of, "--to", to, "--delete", "--json")
+    rows = [row | {"sha256": FILES[f"s/{n}"].sha256()} for n, row in enumerate(rows_of(origin))]
+    for later, done in (("0", 4), ("0", 0), ("1", 0)):
+        rows[2]["sha256"] = later * 64
+        ran = call("sync", write(list_of, rows), "--to", to, "--delete", "--json")
         assert (ran.code, summary_of(ran)["files"]["done"]) == (1, done), ran.err
+        assert summary_of(ran)["sync"]["changed"] == 0
         assert tree(to) == BROUGHT
     assert {request.path for request in origin.requests} == {f"s/{n}" for n in FIRST}
-    ran = call("sync", list_of, "--to", to, "--clash", "rename", "--json")
+    rows[2]["sha256"] = FILES["s/2"].sha256()
+    ran = call("sync", write(list_of, rows), "--to", to, "--clash", "rename", "--json")
     assert (ran.code, summary_of(ran)["files"]["done"]) == (0, 2)
+
+
+async def test_a_prefix_whose_names_clash_is_not_fetched_again(bucket, tmp_path, monkeypatch):
+    """On a file system where the later name is the file of the first; here it is a link to it."""
+    monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))
+    to = tmp_path / "to"
+    for key, body in {"a": b"1111", "a.": b"2222", "c": b"3"}.items():
+        bucket.put(key, body)
+    for done in (2, 0, 0):
+        ran = await asyncio.to_thread(call, "sync", f"{bucket.url}/", "--to", to, "--json")
+        assert (ran.code, summary_of(ran)["files"]["done"]) == (1, done), ran.err
+        (to / "a.").unlink(missing_ok=True)
+        (to / "a.").hardlink_to(to / "a")
+    assert (to / "a").read_bytes() == b"1111"
 
 
 def test_a_sync_settles_names_that_its_destination_folds(origin, tmp_path, monkeypatch):

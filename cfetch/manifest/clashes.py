@@ -23,7 +23,8 @@ def compare_entries(
     Pieces of one file do not collide with each other. ``folding``: what the destination does with names.
 
     Yields collisions, and the position of each entry that only repeats another one, or states a weaker hash
-    of the same file: lists often have an MD5 and a SHA-256 of each file in two rows.
+    of the same file: lists often have an MD5 and a SHA-256 of each file in two rows, or a file twice with
+    links that are signed anew.
     """
     by_path: dict[str, tuple[int, Entry]] = {}
     owners_of: dict[str, list[tuple[int, Entry]]] = {}  # by key: the file there; if it has pieces, all
@@ -80,7 +81,11 @@ def _describe_fold(first: Entry, second: Entry) -> str:
 
 
 def _is_repeated(entry: Entry, other: Entry) -> bool:
-    return entry.digest == other.digest and _has_same_source(entry, other)
+    """Whether two entries are one file: of one source, or by an equal hash, wherever each comes from."""
+    if entry.digest != other.digest:
+        return False
+    is_proved = entry.digest is not None and entry.piece is None and other.piece is None
+    return _has_same_source(entry, other) or (is_proved and entry.size_bytes == other.size_bytes)
 
 
 def _is_same_file(entry: Entry, other: Entry) -> bool:

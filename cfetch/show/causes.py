@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from cfetch.base.records import Summary
 
-# The two names of entries that clash, as ``manifest/clashes.py`` says it.
-_BOTH = re.compile(r"\A'.*' and '.*'(?= differ| are one)|\A'.*' is a file, and a directory for '.*'(?=:)")
+# How the names of two entries clash, as ``manifest/clashes.py`` says it after the first name or both.
+_CLASH = re.compile(
+    r"['\"].*['\"] (differ only|are one file|is stated twice|is a file, and a directory for)", re.DOTALL
+)
 _OWN = re.compile(r"[a-z][a-z0-9+.-]*://\S+|\b[0-9a-f]{8,}\b|\d[\d,.]*", re.IGNORECASE)
 
 
@@ -34,4 +36,6 @@ def group_by_cause(failures: Iterable[Summary.Failure]) -> list[Cause]:
 
 def find_cause(message: str, path: str) -> str:
     """The part of a message that is not about one file."""
-    return _OWN.sub("#", _BOTH.sub("#", message).replace(path, "#"))
+    if (clash := _CLASH.match(message)) is not None:
+        return clash[1]
+    return _OWN.sub("#", message.replace(path, "#"))

@@ -130,8 +130,8 @@ def read_unfinished(path: Path) -> Unfinished:
         for record in run.files:
             recorded += 1
             (stand if record.is_in_place else lack).add(record.path)
-        stand -= lack  # of entries that clash, one may stand under the name of one that failed
-        failed, in_place = (failed - stand) | lack, (in_place - lack) | stand
+        # of entries whose names clash, one may stand under the name of one that failed
+        failed, in_place = (failed - stand) | lack, (in_place | stand) - lack
         is_whole = is_whole and recorded >= run.header.files
     return Unfinished(failed, None if is_whole else in_place)
 

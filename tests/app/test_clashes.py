@@ -1,5 +1,6 @@
 """Entries whose names clash: the first and all others come, the later one fails, and every verb agrees."""
 
+import asyncio
 import json
 
 import pytest
@@ -91,16 +92,25 @@ def test_a_batch_with_a_name_waits_for_all_of_its_files(origin, tmp_path):
     assert tree(tmp_path / "to") == {"b": bytes_of(1)}
 
 
-def test_a_file_under_the_name_is_the_others(origin, tmp_path):
-    """Neither a preview, nor the free space, nor a check takes it for the entry that clashes."""
-    rows, to = write(tmp_path / "l.jsonl", rows_of(origin)), tmp_path / "to"
-    call("download", rows, "--to", to, "--quiet")
+@pytest.mark.parametrize("by", ["size", "sha256"])
+def test_a_file_under_the_name_is_the_others(origin, tmp_path, by):
+    """Neither a preview, nor a run, nor a check takes it for the entry that clashes."""
+    stated = rows_of(origin)
+    if by == "sha256":
+        stated = [row | {"sha256": FILES[f"s/{n}"].sha256()} for n, row in enumerate(stated)]
+    rows, to = write(tmp_path / "l.jsonl", stated), tmp_path / "to"
+    to.mkdir()
+    (to / "a").write_bytes(bytes_of(0))  # another tool's, so that only its size speaks for it
+    looked = summary_of(call("download", rows, "--to", to, "--dry-run", "--json"))
+    assert looked["in_place"] == 1
+    files = summary_of(call("download", rows, "--to", to, "--json"))["files"]
+    assert (files["done"], files["skipped"], files["failed"]) == (3, 1, 2)
     looked = summary_of(call("download", rows, "--to", to, "--dry-run", "--json"))
     assert (looked["files"], looked["in_place"]) == (6, 4)
     assert "files that clash with others and fail: 2, as 'a';" in " ".join(looked["notes"])
     verified = call("verify", rows, "--to", to, "--json")
     assert (verified.code, summary_of(verified)["found"]) == (1, {"clash": 2})
-    assert summary_of(verified)["good"] == {"size": 4}
+    assert summary_of(verified)["good"] == {by: 4}
     checked = call("manifest", "check", rows, "--json")
     assert (checked.code, summary_of(checked)["clashing"]) == (1, 2)
 
@@ -150,14 +160,31 @@ def test_metrics_know_which_of_two_entries_failed(origin, tmp_path):
 def test_a_sync_brings_the_first_and_never_touches_it_for_the_other(origin, tmp_path):
     """Again and again, also with ``--delete``, which deletes nothing while something is missing."""
     to, list_of = tmp_path / "to", tmp_path / "l.jsonl"
-    write(list_of, rows_of(origin, sha256=None))
-    for done in (4, 0, 0):
-        ran = call("sync", list_of, "--to", to, "--delete", "--json")
+    rows = [row | {"sha256": FILES[f"s/{n}"].sha256()} for n, row in enumerate(rows_of(origin))]
+    for later, done in (("0", 4), ("0", 0), ("1", 0)):
+        rows[2]["sha256"] = later * 64
+        ran = call("sync", write(list_of, rows), "--to", to, "--delete", "--json")
         assert (ran.code, summary_of(ran)["files"]["done"]) == (1, done), ran.err
+        assert summary_of(ran)["sync"]["changed"] == 0
         assert tree(to) == BROUGHT
     assert {request.path for request in origin.requests} == {f"s/{n}" for n in FIRST}
-    ran = call("sync", list_of, "--to", to, "--clash", "rename", "--json")
+    rows[2]["sha256"] = FILES["s/2"].sha256()
+    ran = call("sync", write(list_of, rows), "--to", to, "--clash", "rename", "--json")
     assert (ran.code, summary_of(ran)["files"]["done"]) == (0, 2)
+
+
+async def test_a_prefix_whose_names_clash_is_not_fetched_again(bucket, tmp_path, monkeypatch):
+    """On a file system where the later name is the file of the first; here it is a link to it."""
+    monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))
+    to = tmp_path / "to"
+    for key, body in {"a": b"1111", "a.": b"2222", "c": b"3"}.items():
+        bucket.put(key, body)
+    for done in (2, 0, 0):
+        ran = await asyncio.to_thread(call, "sync", f"{bucket.url}/", "--to", to, "--json")
+        assert (ran.code, summary_of(ran)["files"]["done"]) == (1, done), ran.err
+        (to / "a.").unlink(missing_ok=True)
+        (to / "a.").hardlink_to(to / "a")
+    assert (to / "a").read_bytes() == b"1111"
 
 
 def test_a_sync_settles_names_that_its_destination_folds(origin, tmp_path, monkeypatch):

@@ -154,7 +154,6 @@ def test_names_and_places(tmp_path):
         ),
         (["http://h.test/a", "http://h.test/b"], {"output": "x"}, "--output is for one file"),
         (["http://h.test/a", "http://h.test/b"], {"sha256": "0" * 64}, "--sha256 HEX is for one file"),
-        (["http://h.test/a", "http://h.test/d/a"], {}, "a"),
         (["http://h.test/a"], {"sha256": "12"}, "64 hexadecimal digits, or beside"),
         (["http://h.test/a"], {"sha256": "sha256-" + "A" * 43 + "="}, "digits; .* its base64 .*, or beside"),
         (["s3://bucket/d/"], {"output": "x"}, "--output is for one file"),

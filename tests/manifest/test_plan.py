@@ -12,6 +12,7 @@ import pytest
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import LocalFault, ManifestError
+from cfetch.base.records import Summary
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry, SafePath
@@ -20,6 +21,7 @@ from cfetch.manifest.freezing import freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
 from cfetch.manifest.settled_clashes import number_name
+from cfetch.show.causes import group_by_cause
 from tests.manifest.frozen import freeze
 
 SIGNED = "?sv=2024-11-04&sr=b&se=2027&sig="  # a complete signature: it makes no other object
@@ -168,7 +170,14 @@ def test_identical_entries_are_merged(frozen, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"url": "http://h/other"}, {"size": 2}, {"size": None}, {"sha256": SHA_B}, {"sha256": None}]
+    "change",
+    [
+        {"url": "http://h/other", "sha256": None},
+        {"size": 2},
+        {"size": None},
+        {"sha256": SHA_B},
+        {"sha256": None},
+    ],
 )
 def test_one_path_for_two_files(clashes_of, change):
     """The later of two entries for one path that differ is to fail, and its message names both lines."""
@@ -300,6 +309,26 @@ def test_one_line_documents_name_entries(clashes_of):
     [(_, message)] = clashes_of(text)
     assert "entries 1 and 2, counted from 0" in message
     assert "CANARY" not in message
+
+
+def test_clashes_of_one_sort_are_one_cause(frozen):
+    """Names that fold, files that are directories, and paths stated twice, whatever the names are."""
+    rows = map(entry, ["a b", "A b", "it's", "IT'S", "d", "d/x", "e", "e/y's", "f", "g"])
+    twice = [entry("f", size=1), entry("g", size=1)]
+    plan = frozen(document(*rows, *twice), folding=MAY_FOLD)
+    failures = [
+        Summary.Failure(id=each.id, path=each.path, kind="clash", message=each.clash.message)
+        for each in plan.entries()
+        if each.clash is not None
+    ]
+    assert [cause.files for cause in group_by_cause(failures)] == [2, 2, 2]
+
+
+def test_an_equal_hash_proves_that_two_entries_are_one_file(frozen):
+    """Whatever links they state; the first one stays."""
+    twin = entry("a", size=1, sha256=SHA_A)
+    plan = frozen(document(twin, {**twin, "url": "http://h/other"}))
+    assert ([each.url.value for each in plan.entries()], plan.merged) == (["http://h/1"], 1)
 
 
 def test_an_entry_that_clashes_with_one_that_is_not_taken_comes(frozen):

@@ -158,7 +158,7 @@ def _words(manifest: Path, to: Path) -> list[str]:
 
 
 def _play_default(world: World, judged: Judged, run: Run, manifest: Path, to: Path) -> list[str]:
-    """A list with rows that cannot be files is refused as a whole; of names that clash the later ones fail."""
+    """A list with rows that cannot be files is refused as a whole; of names that clash the later fail."""
     if judged.unsafe:
         code, said = run(_words(manifest, to))
         wrong = [f"{name} is there" for name in _list_files(to)]

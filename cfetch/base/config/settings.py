@@ -167,6 +167,7 @@ class Settings(OptionTable):
             proxy_from_env=self.proxy_from_env,
             netrc=self.netrc,
             netrc_redirects=self.netrc_redirects,
+            http_redirects=self.http_redirects,
             transport=self.transport,
             ca_file=self.ca_file,
             client_cert=self.client_cert,

@@ -258,7 +258,7 @@ STATUSES = (
     always("51-http-1.0", raw(head("200 OK", LENGTH, version="HTTP/1.0") + BODY), "done"),
     always("51-http-0.9", raw(BODY)),
     always("52-nul-in-a-header", raw(head("200 OK", LENGTH, "X: a\0b") + BODY)),
-    always("52-cr-in-a-header", raw(head("200 OK", LENGTH, "X: a\rb") + BODY)),
+    Case("52-cr-in-a-header", (raw(head("200 OK", LENGTH, "X: a\rb") + BODY),), every("done")),
     always("52-header-without-a-colon", raw(head("200 OK", LENGTH, "X") + BODY)),
     always("52-header-with-a-space-before-its-colon", raw(head("200 OK", LENGTH, "X : y") + BODY)),
     always("53-escapes-in-a-reason", whole(ESCAPE.encode("latin-1"), f"X: {ESCAPE}", f"ETag: {ESCAPE}",

@@ -52,7 +52,7 @@ FAIRNESS = """\
 - In the cases that resume (12 to 21), the earlier run was cut off after 1.5 of 2.5 MiB. The other tools
   resume the file under the final name.
 - Only tools that know the size can find 32-longer-than-stated. In 42 and 43 curl waits as the server asks,
-  and is killed; in 54-six-hops a retry begins after the six redirects.
+  and is killed; in 54-fifty-one-hops a retry begins after the redirects.
 - An endless body in chunks, with the URL only, is bounded by the disk alone.
 - The others may have better options."""
 

@@ -13,7 +13,7 @@ from cfetch.wire.verdict import ReplyAction, Verdict
 if TYPE_CHECKING:
     from cfetch.storage.volume import Sink
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 
 

@@ -17,7 +17,7 @@ from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_object_url
 _REST = (
     r"(?:(?P<login>[!\"$-.0->@-\[\]-~]*)@)?"
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)(?P<zone>%(?:25)?[A-Za-z0-9._~-]+)?\]|(?P<name>[A-Za-z0-9_.-]*[A-Za-z0-9_-])\.?)"
-    r"(?::(?P<port>[0-9]{1,5}))?"
+    r"(?::(?P<port>[0-9]{0,5}))?"
     r"(?P<path>/[!\"$->@-~]*)?(?:[?#][!-~]*)?\Z"
 )
 _ABSOLUTE = re.compile(rf"{WEB_PATTERN}://{_REST}")
@@ -63,6 +63,7 @@ def is_url(name: str) -> bool:
 
 _TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
 _LOGIN = re.compile("//[^/]*@")
+_NO_HOST = re.compile(r"[\x00-\x20\x7f/?#@:%\[\]\\]")
 _USER = re.compile(r"\A(?P<user>[^:]+://[^/?#:@]*)(?P<password>:[^/?#]*)?@")
 _PARTS = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^/?#]*@)?(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL
@@ -228,17 +229,27 @@ def encode_url(text: str) -> str:
     scheme, login, host, rest = (
         match.group("scheme", "login", "host", "rest") if match else ("", "", "", text)
     )
-    if not host.isascii():
-        import idna
-
-        try:
-            host = idna.encode(host, uts46=True).decode()
-        except idna.IDNAError:
-            return text
+    try:
+        host = spell_host(host)
+    except ValueError:
+        return text
     login, rest = (
         _TO_ENCODE.sub(lambda match: quote(match[0], safe=""), part or "") for part in (login, rest)
     )
     return scheme + login + host + rest
+
+
+def spell_host(host: str) -> str:
+    """A host's name as it is looked up: without percent-encoding, in ASCII. Raises ValueError."""
+    if "%" in host:
+        host = unquote(host, errors="strict")
+        if _NO_HOST.search(host):
+            raise UrlError(_REASONS[-1][1])
+    if host.isascii():
+        return host
+    import idna
+
+    return idna.encode(host, uts46=True).decode()
 
 
 def make_relative_url(path: str) -> str:

@@ -17,7 +17,8 @@ Read in this order::
     session.py          the second adapter: aiohttp's own session, for SOCKS, Digest and programs' sessions
     connections.py      the pool: kept connections and fresh connections
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
-    reply_parser.py     a reply's limits, status, headers and pieces; ``repeated_lengths.py``: mends heads
+    reply_parser.py     a reply's limits, status, headers and pieces
+    odd_heads.py  repeated_lengths.py    mend heads that another reader understands (pure)
     bare_chunks.py      bodies in chunks whose lines end with a bare LF (pure)
     body_buffer.py      memory for the bodies of large replies, used again and again (pure)
     headers.py  verdict.py    what judges read, and what they say (values)

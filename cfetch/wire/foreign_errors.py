@@ -18,7 +18,7 @@ from cfetch.storage.files import local_fault
 from cfetch.wire.reply_parser import BytesBehind, HeadFault
 from cfetch.wire.transport import CutHead, LostCount
 
-_WITHOUT = "; with --proxy-from-env, hosts that NO_PROXY names are asked without it"
+_WITHOUT = " (with --proxy-from-env, hosts that NO_PROXY names are asked without it)"
 _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  # the first match counts
     (
         aiohttp.ClientConnectorCertificateError,
@@ -28,7 +28,7 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
     (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed{plain}"),
     (aiohttp.ClientConnectorDNSError, Transient, "{name} could not be resolved{without}"),
     (aiohttp.ConnectionTimeoutError, Transient, "connecting{through} took too long"),
-    (aiohttp.ClientProxyConnectionError, Transient, f"cannot connect to the proxy: {{cause}}{_WITHOUT}"),
+    (aiohttp.ClientProxyConnectionError, Transient, f"cannot connect to the proxy{_WITHOUT}: {{cause}}"),
     (aiohttp.ClientConnectorError, Transient, "cannot connect: {cause}"),
     (aiohttp.ServerDisconnectedError, Transient, "the {peer} closed the connection"),
     (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OWN_HEADERS = {"User-Agent": f"cfetch/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
 LEAST_SECRET = 6  # characters; a shorter word, such as "Basic", is no secret
 _NONE: list[str] = []
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})  # 300: what the server would choose
 
 
 class HopTransport:
@@ -81,7 +81,7 @@ class HopTransport:
 
             seen.append(url)
             reply.close()
-            hop = next_hop(url, reply.headers, seen)
+            hop = next_hop(url, reply.headers, seen, may_step_down=self._network.steps_down)
             is_same = hop.origin() == url.origin()
             if not is_same:
                 secrets, login = {}, None

@@ -36,8 +36,10 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 # The scheme, a login, the server, the request target, and a fragment; login and fragment are never sent.
 _URL = re.compile(rf"({WEB_PATTERN}://)(?:[^/?#]*@)?([^/?#@]+)([^#\x00-\x20\x7f]*)(?:#.*)?\Z", re.DOTALL)
 _NUMBER = "(?:0|[1-9][0-9]*)"
-# A host that may be spelled in another way: a number that is no usual address, or an address with a zone.
-_IS_ODD = re.compile(rf"(?!(?:{_NUMBER}\.){{3}}{_NUMBER}(?::|\Z))[0-9][0-9A-Fa-fxX.]*(?::|\Z)|\[[^]]*%")
+# May be spelled in another way: a number that is no usual address, an address with a zone, an empty port.
+_IS_ODD = re.compile(
+    rf"(?!(?:{_NUMBER}\.){{3}}{_NUMBER}(?::|\Z))[0-9][0-9A-Fa-fxX.]*(?::|\Z)|\[[^]]*%|[^:]*:\Z"
+)
 
 
 def open_http(context: SourceContext) -> Transport:

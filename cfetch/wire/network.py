@@ -52,6 +52,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     ``resolve``: addresses by host and port, used in place of the resolver's.
     ``max_head_bytes``: of a reply.
     ``logs_in_at_redirects``: hosts to which servers redirect get their logins too.
+    ``steps_down``: redirects from https to http are followed.
     ``needs_session``: only aiohttp's session can do it. ``session``: that of the program.
     ``limit_bps``: the run is limited to about this rate, so that little should be read ahead.
     """
@@ -68,6 +69,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     resolve: dict[tuple[str, int], list[str]] = {}
     max_head_bytes: int = MAX_HEAD_BYTES
     logs_in_at_redirects: bool = False
+    steps_down: bool = False
     needs_session: bool = False
     session: OwnSession | None = None
 
@@ -165,6 +167,7 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         resolve=_read_addresses(options.resolve) if options.resolve else {},
         max_head_bytes=options.max_head_size,
         logs_in_at_redirects=options.netrc_redirects,
+        steps_down=options.http_redirects,
         needs_session=is_socks or session is not None or "session" in (options.transport, IMPOSED),
         session=session,
     )

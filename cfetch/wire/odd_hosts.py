@@ -21,6 +21,8 @@ def spell_authority(authority: str) -> tuple[str, str]:
     >>> spell_authority("127.1:80"), spell_authority("[fe80::1%25eth0]:80")
     (('127.0.0.1:80', '127.0.0.1:80'), ('[fe80::1%eth0]:80', '[fe80::1]:80'))
     """
+    if authority.endswith(":"):  # the usual port (RFC 3986 3.2.3)
+        authority = authority[:-1]
     match = _ODD.match(authority)
     if match is None:
         return authority, authority

@@ -2,7 +2,7 @@
 
 import re
 
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
+HEAD_END = re.compile(rb"\r?\n\r?\n")
 _CLOSES = re.compile(rb"connection[ \t]*:[ \t]*close[ \t]*\Z", re.IGNORECASE)
 MOST_DIGITS = 19  # of 2**63 - 1
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9, \t]*?)[ \t]*\Z", re.IGNORECASE)
@@ -10,7 +10,7 @@ _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9, \t]*?)[ \t]*\Z", re.IG
 
 def is_whole(head: bytes) -> bool:
     """Whether the end of the head has come."""
-    return _HEAD_END.search(head) is not None
+    return HEAD_END.search(head) is not None
 
 
 def mend_lengths(head: bytes) -> bytes | None:
@@ -19,7 +19,7 @@ def mend_lengths(head: bytes) -> bytes | None:
     A number beyond all files is no length: it is left out if the end of the connection will end the body.
     None: the head states a length once. Raises ValueError: it states several lengths.
     """
-    end = _HEAD_END.search(head)
+    end = HEAD_END.search(head)
     lines = [line.rstrip(b"\r") for line in (head if end is None else head[: end.start()]).split(b"\n")]
     stated = [match[1] for line in lines if (match := _LENGTH.match(line))]
     values = {

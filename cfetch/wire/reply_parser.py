@@ -4,6 +4,7 @@ llhttp, the parser of Node.js, does the work, by way of httptools; aiohttp uses 
 lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all limits to its caller.
 """
 
+import re
 from collections import deque
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +27,8 @@ LARGE_BYTES = 64 << 10  # pieces of this size are returned as they are, smaller 
 MANY_PIECES = 64  # each piece has some 50 bytes of overhead, and a chunk may have a single byte
 
 _TRANSFER_ENCODING = istr("Transfer-Encoding")
+_PLAIN_CODINGS = re.compile(r"[^,;\s]+(?:,[ \t]*[^,;\s]+)*(?<!identity)", re.IGNORECASE)
+_MAY_BE_HEAD = re.compile(rb"[\r\n]*(?:HTTP/|ICY )", re.IGNORECASE)
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
@@ -137,6 +140,7 @@ class ReplyParser:
         "_head",
         "_head_fault",
         "_is_chunked",
+        "_is_mended",
         "_is_over",
         "_keeps",
         "_limits",
@@ -156,7 +160,7 @@ class ReplyParser:
         self._head = b""  # what has come of a head that is not complete yet
         self._head_fault: HeadFault | None = None
         self._bare_bytes = self._parsed_bytes = 0
-        self._is_over = self._keeps = self._is_chunked = False
+        self._is_over = self._keeps = self._is_chunked = self._is_mended = False
         self.status = 0
         self.headers = NO_HEADERS
 
@@ -176,8 +180,8 @@ class ReplyParser:
     def _mend(self, data: memoryview, error: HttpParserError) -> None:
         """Parse again what another reader understands.
 
-        That is a head that states one length several times or in an odd way, once all of it has come, and a
-        body in chunks whose lines end with a bare LF.
+        That is a head that can be mended, once all of it has come, and a body in chunks whose lines end with
+        a bare LF.
         """
         if self._head_fault is not None:
             raise self._head_fault from None
@@ -188,21 +192,23 @@ class ReplyParser:
             self._parser = BareChunkParser(self)
             self._parser.feed_data(find_body(head))
             return
-        if self.status or b"content-length" not in head.lower():
+        if self.status or self._is_mended or not _MAY_BE_HEAD.match(head):
             raise error
-        from cfetch.wire.repeated_lengths import is_whole, mend_lengths  # few servers state several
+        from cfetch.wire.odd_heads import mend_head  # few servers send such heads
+        from cfetch.wire.repeated_lengths import is_whole
 
         if not is_whole(head):
             return  # the parser refuses all further bytes, so that this is called again
         try:
-            mended = mend_lengths(head)
+            mended = mend_head(head)
         except ValueError as fault:
             raise HeadFault(str(fault)) from None
         if mended is None:
             raise error
-        self._parser, self._head = make_parser(self), b""
+        self._parser, self._head, self._is_mended = make_parser(self), b"", True
         self._fields.clear()
-        self._parser.feed_data(mended)
+        self._parser.feed_data(mended.data)
+        self._keeps &= not mended.is_odd
 
     def _may_be_bare(self) -> bool:
         """Whether a body in chunks has failed before its first byte."""
@@ -253,6 +259,10 @@ class ReplyParser:
                 self._head_fault = fault
                 raise
         if _TRANSFER_ENCODING in self.headers:
+            if not self._is_mended and not all(
+                map(_PLAIN_CODINGS.fullmatch, self.headers.getall(_TRANSFER_ENCODING))
+            ):
+                raise ValueError  # the parser may read it otherwise than the judge
             self._is_chunked = True
             self._keeps &= "Content-Length" not in self.headers  # they may be meant for two recipients
         self.status = status

@@ -1,9 +1,10 @@
 """Decides where a request may lead: redirects, and which addresses are public. Pure.
 
 cfetch follows redirects itself, because no library drops every secret. There are at most ``MAX_HOPS``; the
-scheme stays, or changes from http to https, never back; a target is sent exactly as the server wrote it,
-but spaces and bytes outside ASCII, which no request can hold, are percent-encoded as browsers do it; another
-origin (scheme, host and port) gets none of the manifest's headers.
+scheme stays, or changes from http to https, and back only if the user says so; a target is sent exactly as
+the server wrote it, but spaces and bytes outside ASCII, which no request can hold, are percent-encoded as
+browsers do it, and a host is spelled as it is looked up; another origin (scheme, host and port) gets none of
+the manifest's headers.
 
 ``--public-only`` checks the address just before the connection, after resolution: a name that changes its
 answer between two lookups (DNS rebinding) does not help an attacker.
@@ -19,12 +20,15 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
 from cfetch.wire.headers import Headers
 
-MAX_HOPS = 5  # object stores need one, download portals two or three
+MAX_HOPS = 50  # as curl; object stores need one, download portals two or three
+MAX_AGAIN = 5  # requests for one address: it is a circle then
 
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _SLASHES = re.compile(rf"\A({WEB_PATTERN}:)///(?!/)", re.IGNORECASE)  # browsers and curl take one too many
 _ZONE = re.compile(r"(?<=[0-9A-Fa-f:])%(?:25)?[A-Za-z0-9._~-]+(?=\])")  # of an IPv6 address (RFC 6874)
 _NO_LOGIN = re.compile(rf"\A((?:{WEB_PATTERN}:)?//):?@")  # a login without user and password
+# Its name has characters outside ASCII, or is percent-encoded (RFC 3986 3.2.2).
+_ODD_HOST = re.compile(rf"((?:{WEB_PATTERN}:)?//(?:[^/?#@]*@)?)(?=[^/?#:]*[\u0080-\U0010ffff%])([^][/?#:@]+)")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
 _NAT64 = IPv6Network("64:ff9b::/96")  # RFC 6052: how networks without IPv4 write the addresses of IPv4
 # Some versions of Python take these for global: protocol assignments (RFC 6890; a metadata service is there),
@@ -33,7 +37,9 @@ _PROTOCOLS = IPv4Network("192.0.0.0/24")
 _DOCUMENTATION = IPv6Network("3fff::/20")
 
 
-def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretUrl:
+def next_hop(
+    url: SecretUrl, headers: Headers, seen: list[SecretUrl], *, may_step_down: bool = False
+) -> SecretUrl:
     """Find the next URL. ``seen`` are the URLs that have been requested, ``url`` last.
 
     Raises:
@@ -41,7 +47,8 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
     """
     targets = set(headers.getall("Location", []))
     if len(targets) != 1:
-        raise Refused(f"the server redirects to {'several places' if targets else 'nowhere'}")
+        where = "several places; give the address of the right one" if targets else "nowhere"
+        raise Refused(f"the server redirects to {where}")
     try:
         location = _SLASHES.sub(r"\1//", _encode(targets.pop()))
         location = _NO_LOGIN.sub(r"\1", location)
@@ -54,17 +61,26 @@ def next_hop(url: SecretUrl, headers: Headers, seen: list[SecretUrl]) -> SecretU
         usable = False
     if not usable or any(ord(c) <= 32 or ord(c) >= 127 for c in target.reveal()):
         raise Refused("the server redirects to something that is not a plain http(s) URL")
-    if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS:
-        raise Refused("the server redirects from https to http")
+    if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS and not may_step_down:
+        raise Refused(
+            "the server redirects from https to http, where others could read and change the file; "
+            "--http-redirects follows it"
+        )
+    # To come back is no fault before: many portals lead back to the file, once they have seen a login.
+    if seen.count(target) >= MAX_AGAIN:
+        raise Refused("the server redirects in a circle")
     if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
-        # To come back is no fault before: many portals lead back to the file, once they have seen a login.
-        is_circle = target in seen
-        raise Refused(f"the server redirects {'in a circle' if is_circle else f'more than {MAX_HOPS} times'}")
+        raise Refused(f"the server redirects more than {MAX_HOPS} times")
     return target
 
 
 def _encode(location: str) -> str:
     """Encode what a server should have encoded. Raises ValueError: it holds half a surrogate pair."""
+    host = _ODD_HOST.match(location)
+    if host is not None:
+        from cfetch.manifest.urls import spell_host  # few servers spell hosts so
+
+        location = host[1] + spell_host(host[2]) + location[host.end() :]
     return _TO_ENCODE.sub(lambda match: quote(match[0], errors="surrogateescape"), location)
 
 

@@ -258,7 +258,7 @@ STATUSES = (
     always("51-http-1.0", raw(head("200 OK", LENGTH, version="HTTP/1.0") + BODY), "done"),
     always("51-http-0.9", raw(BODY)),
     always("52-nul-in-a-header", raw(head("200 OK", LENGTH, "X: a\0b") + BODY)),
-    always("52-cr-in-a-header", raw(head("200 OK", LENGTH, "X: a\rb") + BODY)),
+    Case("52-cr-in-a-header", (raw(head("200 OK", LENGTH, "X: a\rb") + BODY),), every("done")),
     always("52-header-without-a-colon", raw(head("200 OK", LENGTH, "X") + BODY)),
     always("52-header-with-a-space-before-its-colon", raw(head("200 OK", LENGTH, "X : y") + BODY)),
     always("53-escapes-in-a-reason", whole(ESCAPE.encode("latin-1"), f"X: {ESCAPE}", f"ETag: {ESCAPE}",
@@ -266,8 +266,8 @@ STATUSES = (
 )  # fmt: skip
 
 REDIRECTS = (
-    Case("54-five-hops", (*(moved(f"/{i}") for i in range(5)), whole()), every("done")),
-    Case("54-six-hops", (*(moved(f"/{i}") for i in range(6)), whole()), every("refused")),
+    Case("54-fifty-hops", (*(moved(f"/{i}") for i in range(50)), whole()), every("done")),
+    Case("54-fifty-one-hops", (*(moved(f"/{i}") for i in range(51)), whole()), every("refused")),
     always("54-circle", moved("/again"), "refused"),
     *(always(f"56-to-{scheme}", moved(f"{scheme}://127.0.0.1/etc/passwd"), "refused")
       for scheme in ("file", "ftp", "gopher")),

@@ -117,8 +117,8 @@ async def test_c63_a_proxy_that_is_not_there():
         with pytest.raises(Transient) as caught:
             await ask(f"{scheme}://far.test/?sig={CANARY}", proxy=f"http://u:{CANARY}@127.0.0.1:{proxy.port}")
         assert str(caught.value) == (
-            "cannot connect to the proxy: Connection refused; with --proxy-from-env, hosts that NO_PROXY "
-            "names are asked without it"
+            "cannot connect to the proxy (with --proxy-from-env, hosts that NO_PROXY names are asked "
+            "without it): Connection refused"
         )
 
 

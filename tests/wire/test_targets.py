@@ -29,6 +29,8 @@ def hop(location, url=START, seen=None):
     (["/y", "/y"], "https://a.test/y"),
     ("/a b/\u00fc?q=\udcfc c", "https://a.test/a%20b/%C3%BC?q=%FC%20c"),
     ("/\u202e", "https://a.test/%E2%80%AE"),
+    ("https://b\u00fccher.test/\u00fc", "https://xn--bcher-kva.test/%C3%BC"),
+    ("//u:p@%62.test:8/%62", "https://u:p@b.test:8/%62"),
     ("https:///b.test/y", "https://b.test/y"), ("https://@b.test/y", "https://b.test/y"), ("//:@b.test/y", "https://b.test/y"),
 ])  # fmt: skip
 def test_targets_are_joined_and_never_quoted_again(location, target):
@@ -40,11 +42,13 @@ def test_targets_are_joined_and_never_quoted_again(location, target):
     ([], "nowhere"), (["/y", "/z"], "several places"),
     ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "not a plain"),
     ("gopher://b.test", "not a plain"),
-    ("javascript:1", "not a plain"), ("https://u:p@b%2etest/y", "not a plain"),
+    ("javascript:1", "not a plain"), ("https://u:p@b%2ftest/y", "not a plain"),
     ("https://:80/y", "not a plain"),
     *((text, "not a plain") for text in ("https:////b.test/y", "HTTPS:y", "https:/y", "///b.test/y", "//?y")),
     ("https://b.test:99999/y", "not a plain"), ("https://[::1/y", "not a plain"),
-    ("https://b t.test/y", "not a plain"), ("https://\u00fc.test/y", "not a plain"),
+    ("https://b t.test/y", "not a plain"), ("https://\u00fc\udcff.test/y", "not a plain"),
+    ("https://b%2ftest/y", "not a plain"), ("https://%ff/y", "not a plain"),
+    ("https://\u2028.test/y", "not a plain"),
     ("/a\x1b[31m", "not a plain"), ("/\ud800", "not a plain"), ("http://a.test/dir/x", "from https to http"),
 ])  # fmt: skip
 def test_54_55_56_what_is_refused(location, words):
@@ -60,15 +64,23 @@ def test_55_a_step_up_is_fine():
     assert hop("https://a.test/y", SecretUrl("http://a.test/x")) == "https://a.test/y"
 
 
-def test_54_five_hops_are_the_limit():
-    """The fifth redirect is followed, the sixth is not; to come back is a circle only then."""
+def test_54_as_many_hops_as_curl_follows_are_the_limit():
+    """The fiftieth redirect is followed, the next is not; to come back is a circle only the fifth time."""
     seen = [SecretUrl(f"https://a.test/{i}") for i in range(MAX_HOPS)]
     assert hop("/next", seen=seen)
-    with pytest.raises(Refused, match="more than 5 times"):
+    with pytest.raises(Refused, match="more than 50 times"):
         hop("/next", seen=[*seen, SecretUrl("https://a.test/last")])
-    assert hop("/2", seen=seen)
+    assert hop("/2", seen=[*seen[:10], seen[2], seen[2], seen[2]])
     with pytest.raises(Refused, match="circle"):
-        hop("/2", seen=[*seen, seen[2]])
+        hop("/2", seen=[*seen[:10], *[seen[2]] * 4])
+
+
+def test_55_a_step_down_is_followed_if_the_user_says_so():
+    """Others could read and change what comes; the refusal names the option."""
+    url, headers = SecretUrl("https://a.test/x"), CIMultiDict({"Location": "http://a.test/y"})
+    with pytest.raises(Refused, match="--http-redirects"):
+        next_hop(url, headers, [url])
+    assert next_hop(url, headers, [url], may_step_down=True).reveal() == "http://a.test/y"
 
 
 @given(st.text(max_size=40) | st.from_regex(r"(https?:)?//[\[\]a-z0-9.:@]{0,20}/[!-~]{0,10}", fullmatch=True))

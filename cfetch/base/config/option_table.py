@@ -446,6 +446,13 @@ class OptionTable:
             "else a server chooses who gets a login",
         ),
     ] = False
+    http_redirects: Annotated[
+        bool,
+        flag(
+            "Follow redirects from https to http, too.",
+            "others can read and change what comes over http, and nothing proves a file without a hash",
+        ),
+    ] = False
     transport: Annotated[
         str,
         choice(

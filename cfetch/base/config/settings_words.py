@@ -75,6 +75,7 @@ class SettingsWords(TypedDict, total=False):
     proxy_from_env: bool
     netrc: bool
     netrc_redirects: bool
+    http_redirects: bool
     transport: str
     max_head_size: int | str
     header: Values | Mapping[str, str] | None

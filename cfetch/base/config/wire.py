@@ -65,6 +65,7 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy_from_env: bool = False
     netrc: bool = False
     netrc_redirects: bool = False
+    http_redirects: bool = False
     transport: str = "lean"
     ca_file: str | None = None
     client_cert: str | None = None

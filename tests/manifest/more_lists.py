@@ -69,6 +69,14 @@ MORE_PLAIN = [
     ),
 ]
 MORE_TOOLS = [
+    Sample("hashes of Buildroot", "a.hash", _text(f"sha256  {SHA}  a.tgz"), ("a.tgz",), flags=TO_BASE),
+    Sample(
+        "Manifest of Gentoo",
+        "Manifest",
+        _text(f"DIST a.tgz 4 BLAKE2B {'ab' * 64} SHA512 {'cd' * 64}"),
+        ("a.tgz",),
+        flags=TO_BASE,
+    ),
     Sample("openssl dgst", "a.txt", _text(f"SHA2-256(a.bin)= {SHA}"), ("a.bin",), flags=TO_BASE),
     Sample("md5 -r: one space", "md5.txt", _text(f"{MD5} a.bin"), ("a.bin",), flags=TO_BASE),
     Sample(
@@ -328,6 +336,25 @@ MORE_ARCHIVES = [
             }
         ),
         ("@s/a-1.tgz",),
+    ),
+    Sample(
+        "yarn.lock (Yarn 1)",
+        "yarn.lock",
+        _text("# yarn lockfile v1", "a@1:", '  version "1"', f'  resolved "{H}a/-/a-1.tgz#{"ab" * 20}"'),
+        ("a-1.tgz",),
+    ),
+    Sample(
+        "conandata.yml",
+        "conandata.yml",
+        _text("sources:", '  "1.0":', f'    url: "{H}a.tgz"', f'    sha256: "{SHA}"'),
+        refusal="--query 'sources.*.{url: url, sha256: sha256}' reads them",
+    ),
+    Sample(
+        "the same, by an expression",
+        "conandata.yml",
+        _text("sources:", '  "1.0":', f'    url: "{H}a.tgz"', f'    sha256: "{SHA}"'),
+        ("a.tgz",),
+        flags="--query sources.*.{url:url,sha256:sha256}",
     ),
     Sample(
         "repodata.json of conda",

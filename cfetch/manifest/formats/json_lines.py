@@ -33,11 +33,19 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
                 yield Row(line, fields)
             else:
                 yield from (Row(line, each) for each in columns.expand(renamed))
-        except (BrokenDocumentError, ColumnError) as error:
+        except BrokenDocumentError as error:
             faults.add(line, str(error))
+        except ColumnError as error:
+            faults.add(line, f"{error}{'' if faults.total else _advise(source)}")
         first = False
     if columns is not None:
         document.notes.extend(columns.notes())
+
+
+def _advise(source: Source) -> str:
+    from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
+
+    return advise_queries(source)
 
 
 def read_plain_lines(source: Source, faults: Faults) -> Iterator[Row]:

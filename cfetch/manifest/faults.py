@@ -84,6 +84,10 @@ class Faults:
                     "such rows out",
                 )
 
+    def end_of_rows(self) -> None:
+        """Say that all rows have been read: what is wrong between them is no sign of another kind of list."""
+        self._gives_up = False
+
     def _keep(self, line: int, message: str) -> None:
         self.total += 1
         if self._report is not None:

@@ -232,6 +232,7 @@ def _freeze(
     files: list[PlanFile] = []
     try:
         file, has_pieces = _seal_entries(blocks, directory, files, progress, folding)
+        faults.end_of_rows()
         comparison = _Comparison(file, faults, find_place, folding, clash, paths)
         comparison.compare_all()
         if comparison.settled is not None:

@@ -1,6 +1,6 @@
 """Reads one YAML file as mappings, lists and strings. No types are guessed: ``NO`` and ``010`` stay text.
 
-Configuration and bench scenarios are YAML; a manifest never is.
+Configuration and bench scenarios are YAML; a manifest is only where ``--query`` reads it.
 """
 
 from collections.abc import Hashable
@@ -63,6 +63,30 @@ def load(path: Path) -> dict[str, object]:
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         raise ConfigError(f"{path} must hold `key: value` lines")
     return document
+
+
+def read_foreign(text: str) -> object:
+    """The value of a YAML document of another program, or a list of several; each scalar is text or None.
+
+    None if it is not YAML, or has aliases, which let a few bytes expand without limit.
+    """
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml is not in every build
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
+            return None
+        values = list(yaml.load_all(text, loader))
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+    values = [_undo_null(value) for value in values]
+    return values[0] if len(values) == 1 else values
+
+
+def _undo_null(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _undo_null(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_undo_null(inner) for inner in value]
+    return None if value in ("", "~", "null") else value
 
 
 def quote(text: str) -> str:

@@ -11,6 +11,7 @@ and goes on; if it cannot go on, it raises ``BrokenDocumentError``.
     url_list.py                         a URL a line
     whole_json.py                       functions that the readers of JSON documents share
     not_lists.py  landing_pages.py  advice.py   files that are no lists, and advice for each
+    config_text.py                      YAML and TOML as JSON, for ``--query``
     link_text.py  json_links.py         links within other text, and within JSON that is no list, for advice
     sql_statement.py                    a Databricks SQL statement's reply; follows its chunks
 

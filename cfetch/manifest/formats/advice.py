@@ -78,7 +78,17 @@ def make_refusal(name: str) -> Reader:
         if name in _LINKED and not address:
             from cfetch.manifest.formats.link_text import advise_links  # the same
 
+            way += _advise_queries(source) if name in ("text", "within") else ""
             way += advise_links(source)
         raise BrokenDocumentError(0, f"{MESSAGES[name]}{way}")
 
     return refuse
+
+
+def _advise_queries(source: Source) -> str:
+    """The words about expressions for YAML and TOML; empty if it is neither, or has no link by itself."""
+    from cfetch.manifest.formats.config_text import convert_to_json
+    from cfetch.manifest.formats.json_links import advise_queries
+
+    converted = convert_to_json(source)
+    return "" if converted is None else advise_queries(converted, is_json=False)

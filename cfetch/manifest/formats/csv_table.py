@@ -72,12 +72,15 @@ def read_records(
     try:
         if len(names) > MAX_COLUMNS:
             raise ColumnError(f"it has more than {MAX_COLUMNS} columns")
-        if numbered is not None:
+        if numbered is not None or _has_several_urls(names):
             keys = _list_keys_by_number(names, numbered, columns)
             document.notes.append("the first row is an entry: no row names the columns")
         else:
             keys = _list_keys(names, columns)
     except ColumnError as error:
+        if numbered is None and _has_several_urls(names):
+            faults.add(line, str(error))
+            return
         cells = next(rows, (0, []))[1]
         linked = [] if isinstance(cells, PlainRows) else _find_linked(names, cells)
         more = f"; links stand in {', '.join(map(quoted_key, linked))}" if linked else ""
@@ -85,7 +88,7 @@ def read_records(
         return
     document.notes.extend(columns.notes())
     table = _Table(document, columns, keys)
-    if numbered is not None:
+    if numbered is not None or _has_several_urls(names):
         yield from table.make_rows(line, names)
     for line, cells in rows:
         if isinstance(cells, PlainRows):
@@ -182,9 +185,21 @@ def find_url_cell(cells: Sequence[str]) -> int | None:
     return urls[0] if len(urls) == 1 else None
 
 
-def _list_keys_by_number(names: Sequence[str], url_place: int, columns: Columns) -> list[str | None]:
+def _has_several_urls(cells: Sequence[str]) -> bool:
+    """Whether a first row names no column of URLs, and has several of them itself."""
+    return not has_url_column(cells) and sum(_URL.match(cell.strip()) is not None for cell in cells) > 1
+
+
+def _list_keys_by_number(names: Sequence[str], url_place: int | None, columns: Columns) -> list[str | None]:
     numbers = [str(place + 1) for place in range(len(names))]
     if not columns.options.names_columns:
+        if url_place is None:
+            linked = [number for number, cell in zip(numbers, names, strict=True) if _URL.match(cell.strip())]
+            ways = " or ".join(f"--url-column {number}" for number in linked[:3])
+            raise ColumnError(
+                f"no row names the columns, and {len(linked)} of them hold links: name one by its number, "
+                f"{ways}, or repeat the option for several"
+            )
         columns.left_out = {
             f"number {number}": None for place, number in enumerate(numbers) if place != url_place
         }

@@ -17,6 +17,10 @@ from cfetch.manifest.formats.table import FORMATS, QUERY, Reader, find_reader, p
 from cfetch.manifest.source import HEAD_BYTES, Source
 
 _TOML = re.compile(r"\[\[?(?!true|false|null)[A-Za-z][\w.-]*\]\]?[ \t]*\r?\n")  # a table and no array
+_OBJECT = re.compile(r"\{\s*(?:[\"}]|\Z)")
+_ARRAY = re.compile(r"\[\s*(?:[\[{\"\]0-9-]|true|false|null|\Z)")
+"""How JSON begins; templates, Markdown, PowerShell, INI and other languages begin with a bracket too."""
+
 _BARE_URL = re.compile(rf"{WEB_PATTERN}://[^\s,;|\"']+\Z")
 
 _STATEMENT_ID = re.compile(r'"statement_id"\s*:\s*"([A-Za-z0-9_-]{1,100})"')
@@ -72,11 +76,11 @@ def detect_format(source: Source, options: ReadingOptions | None = None) -> str:
         return kind
     head = source.head()
     ending = _ENDINGS.get(_suffix(source.name), "")
-    if head.startswith("{"):
+    if head.startswith("{") and (_OBJECT.match(head) or ending in ("json", "jsonl")):
         from cfetch.manifest.formats.json_kind import find_json_kind  # most lists are no JSON
 
         return find_json_kind(start, ending, source, options)
-    if head.startswith("[") and not _TOML.match(head):
+    if head.startswith("[") and (_ARRAY.match(head) or ending == "json") and not _TOML.match(head):
         if _GOOGLE.search(start):
             return "bucket-json"
         from cfetch.manifest.formats.json_kind import find_kind_of_array  # the same

@@ -64,7 +64,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
     if "files" not in seen:
         single = "; if it is one entry, write it on one line, as jq -c . FILE does" if "url" in seen else ""
-        faults.add(0, f"the key 'files' is missing; it holds the entries{single or _advise(source)}")
+        faults.add(0, f"the key 'files' is missing; it holds the entries{single}{_advise(source)}")
 
 
 def _refuse_foreign(rows: Iterator[Row], source: Source) -> Iterator[Row]:
@@ -181,7 +181,7 @@ def _rename_rows(
             else:
                 yield from (row._replace(fields=each) for each in columns.expand(renamed))
         except ColumnError as error:
-            advice = "" if faults.total or "--query" in str(error) else _advise(source)
+            advice = "" if faults.total else _advise(source)
             faults.add(row.line, f"{error}{advice}")
     document.notes.extend(columns.notes())
 

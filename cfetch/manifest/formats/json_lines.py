@@ -46,8 +46,10 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
 
                 keys = columns.find_plain_keys(fields)
                 feed.learn(make_json_pattern(text, fields, keys, document))
-        except (BrokenDocumentError, ColumnError) as error:
+        except BrokenDocumentError as error:
             faults.add(line, str(error))
+        except ColumnError as error:
+            faults.add(line, f"{error}{'' if faults.total else _advise(source)}")
         first = False
     if columns is not None:
         document.notes.extend(columns.notes())
@@ -57,6 +59,12 @@ def _make_feed(source: Source, faults: Faults) -> "Feed":
     from cfetch.manifest.plain_rows import Feed  # only long lists need it
 
     return Feed(source, faults)
+
+
+def _advise(source: Source) -> str:
+    from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
+
+    return advise_queries(source)
 
 
 def read_plain_lines(source: Source, faults: Faults) -> Iterator[Row]:

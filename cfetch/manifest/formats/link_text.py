@@ -2,16 +2,18 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from cfetch.base.errors import UsageError
 from cfetch.base.schemes import FILES_PATTERN
-from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.source import Source
 
 _LINK = re.compile(rf"(?<![A-Za-z0-9+.-]){FILES_PATTERN}://[^\s\"'<>`|\\^]+", re.IGNORECASE)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _ENDS = ".,;:!?*_)]}"
 _MOST_MARKS = 20  # behind a link
-_MOST_COUNTED_CHARS = 16 << 20
+_MOST_COUNTED_BYTES = 16 << 20
 
 
 def find_links(text: str) -> Iterator[tuple[int, str]]:
@@ -30,17 +32,23 @@ def find_links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _count_links(source: Source) -> int:
-    """How many links the text has; of a long text, its first 16 MiB."""
-    links = chars = 0
+    """How many links ``--from-format links`` would read; of a long text, in its first 16 MiB."""
+    # the table imports no reader by itself; only a refusal counts
+    from cfetch.manifest.formats.table import find_reader
+    from cfetch.manifest.rows import Document
+
+    faults, links = Faults(), 0
     try:
-        for text in source.texts():
-            links += len(_LINK.findall(text))
-            chars += len(text)
-            if chars > _MOST_COUNTED_CHARS:
-                break
-    except BrokenDocumentError:  # what follows is not UTF-8
+        for _ in find_reader("links")(replace(source, end=_cut(source)), Document(), faults):
+            links += 1
+    except (BrokenDocumentError, UsageError):  # what follows is not UTF-8; or there are no plug-ins
         pass
     return links
+
+
+def _cut(source: Source) -> int:
+    end = source.begin + _MOST_COUNTED_BYTES
+    return end if source.end is None else min(end, source.end)
 
 
 def advise_links(source: Source) -> str:

@@ -13,6 +13,7 @@ from cfetch.manifest.formats.link_text import has_links_within
 from cfetch.manifest.formats.table import FORMATS, INDEX, Format, ask_sign, list_foreign_formats
 
 _NO_LINES_OF_URLS = frozenset({"json", "jsonl", "metalink", "parquet"})
+_MAY_BE_CODE = frozenset({"", "urls", "json", "jsonl"})  # JSON with comments is none
 _PROJECT = "cfetch.plugins.formats.package_index:is_project_page"
 _DIRECTORY = "cfetch.plugins.formats.html_index:is_directory_index"
 _LINK = re.compile(f"{WEB_PATTERN}://")
@@ -27,6 +28,21 @@ _ROOT = re.compile(
     r"(?:\s|<\?[^>]{0,1000}>|<!--.{0,4000}?-->|<!doctype[^>]{0,1000}>)*+<([A-Za-z][\w:.-]*)",
     re.DOTALL | re.IGNORECASE,
 )
+_STATEMENT = re.compile(
+    r".*(?:[:{}(\[,;\\]|\b(?:then|do|else|fi|done))\s*\Z"  # it goes on, or closes a bracket
+    r"|\s*[\w.-]{1,60}[:+?]="
+    r"|.*\S\s*(?:[ \t](?:[:+?]?=|==|[=-]>|&&)[ \t]|==|~=|>=)"
+    r"|\s*(?:import|from|def|class|if|for|while|function|echo|export|set|source|include|return|inherit|require"
+    r"|FROM|RUN|COPY|ADD|ENV|ARG|WORKDIR|CMD)\s"
+    r"|\s*(?:[\w.-]{1,40}:|[-*+]|//|/\*|--|@@?|%|\+\+\+|---)\s"  # a key, an item, a comment, a change
+    r"|.*(?:\(['\"]|\$[({]|,(?:md5|sha[0-9]{1,3})=)"
+    r"|\[[\w .-]{1,60}\]\s*\Z"
+    r"|(?:\S+\s+){5,}(?:[^\s.]+|\S+\.)\s*\Z"  # six words, of which the last has no ending of a file
+    r"|\s+\S+\s.*\.\s*\Z",
+    re.DOTALL,
+)
+"""A line of a program, of a configuration, of YAML or of a change; no name of a file looks so."""
+
 _HTML_TAGS = frozenset({
     "a", "b", "br", "center", "div", "dl", "font", "form", "h2", "h3", "header", "hr", "i", "img", "li",
     "link", "main", "meta", "nav", "ol", "p", "script", "section", "span", "strong", "style", "table",
@@ -51,6 +67,7 @@ def find_kind_of_lines(content: Sequence[str], head: str, ending: str, options: 
         or ("urls" if ending in _NO_LINES_OF_URLS and _LINK.match(first) else "")
         or _kind_by_signs(list_foreign_formats(), first, head, content)
         or ("within" if ending in ("", "urls") and has_links_within(content) else "")
+        or (_find_kind_of_code(content, head) if ending in _MAY_BE_CODE else "")
         or ("text" if ending == "urls" and _is_only_words(content) else "")
         or ending
         or ("text" if _is_prose(content) else "urls")
@@ -88,6 +105,15 @@ def _kind_by_signs(formats: Mapping[str, Format], first: str, head: str, content
             if place and text and ask_sign(place, text):
                 return name
     return ""
+
+
+def _find_kind_of_code(lines: Sequence[str], head: str) -> str:
+    """The kind of a text of which many lines are statements; empty if it may be a list of relative links."""
+    links = sum("://" in line and not set(line.strip()) & set(" \t\"'") for line in lines)
+    statements = sum(len(line) < 2000 and _STATEMENT.match(line) is not None for line in lines)
+    if statements <= links or 3 * statements < len(lines):
+        return ""
+    return "within" if "://" in head else "text"
 
 
 def _is_only_words(lines: Sequence[str]) -> bool:

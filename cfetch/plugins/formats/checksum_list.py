@@ -1,7 +1,8 @@
 """Lists of ``sha256sum`` and similar tools: a hash and a file's name on each line; URLs need ``base_url``.
 
 GNU lines are ``HASH  NAME`` (``HASH *NAME`` in binary mode; other tools write one space or a tab); BSD lines
-are ``SHA256 (NAME) = HASH``, those of ``openssl dgst`` ``SHA256(NAME)= HASH``. If a line begins with a
+are ``SHA256 (NAME) = HASH``, those of ``openssl dgst`` ``SHA256(NAME)= HASH``. Buildroot writes
+``sha256 HASH NAME``, Gentoo's Manifest ``DIST NAME SIZE BLAKE2B HASH SHA512 HASH``. If a line begins with a
 backslash, its name is escaped. ``./`` before a name is removed, as ``find`` writes it. Blank lines and lines
 that begin with ``#`` are left out, as by ``sha256sum --check``. A name may be a URL.
 
@@ -32,7 +33,14 @@ _NAME_FIRST = re.compile(
     r"(?P<escaped>)(?P<name>[^\s:]++)[ \t]++"
     r"(?P<hex>[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{128})[ \t]*\Z"  # with 64, it is a list of pooch
 )
-_HASH_FIRST = (_TAGGED, _GNU)
+_WORD_FIRST = re.compile(
+    r"(?P<escaped>)(?P<tag>[A-Za-z][A-Za-z0-9-]{2,11})[ \t]+(?P<hex>[0-9A-Fa-f]{32,128})[ \t]+"
+    r"(?P<name>\S.*)\Z"
+)
+_PORTAGE = re.compile(
+    r"DIST (?P<name>\S+) (?P<size>[0-9]{1,18})(?P<hashes>(?: [A-Z0-9]{2,12} [0-9A-Fa-f]{8,128})+)\Z"
+)
+_HASH_FIRST = (_TAGGED, _GNU, _WORD_FIRST)
 _HASH_LAST = (_REVERSED, _NAME_FIRST)
 _BY_LENGTH = {HEX_DIGITS[name]: name for name in ("md5", "sha1", "sha256", "sha512")}
 _UNCLEAR = {96: "SHA-384 or SHA3-384", 56: "SHA-224 or SHA3-224"}
@@ -49,6 +57,8 @@ _URL = re.compile(rf"{FILES_PATTERN}://", re.IGNORECASE)
 
 def is_checksum_line(line: str) -> bool:
     """Whether a line is of this format; no line of another format looks so."""
+    if _PORTAGE.match(line):
+        return True
     match = _match(line)
     return match is not None and (
         _algorithm(match, None) is not None or ("tag" not in match.re.groupindex and _is_unclear(match))
@@ -65,6 +75,9 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
             heading = _HEADING.match(text)
             meant = (find_algorithm(heading[1]) or meant) if heading else meant
             continue
+        if (distributed := _PORTAGE.match(text)) is not None:
+            yield Row(line, _read_portage(distributed))
+            continue
         match = _match(text)
         algorithm = _algorithm(match, meant) if match else None
         if match is None or algorithm is None:
@@ -78,6 +91,15 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
             yield Row(line, {"url": name, algorithm: match["hex"]})
         else:
             yield Row(line, {"url": make_relative_url(name), "path": name, algorithm: match["hex"]})
+
+
+def _read_portage(match: re.Match[str]) -> dict[str, object]:
+    """The keys of a row of Gentoo's Manifest."""
+    words = match["hashes"].split()
+    hashes = {find_algorithm(name): digits for name, digits in zip(words[::2], words[1::2], strict=True)}
+    hashes.pop(None, None)  # such as Whirlpool
+    name = match["name"]
+    return {"url": make_relative_url(name), "path": name, "size": int(match["size"]), **hashes}  # type: ignore[dict-item]
 
 
 def _find_named_algorithm(file_name: str) -> str | None:

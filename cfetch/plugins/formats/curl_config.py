@@ -12,7 +12,7 @@ from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
 _OPTION = re.compile(
-    r"[ \t]*(?:--?)?(?P<name>[A-Za-z][A-Za-z0-9-]*)(?:[ \t]*[=:][ \t]*|[ \t]+|\Z)(?P<value>.*)\Z"
+    r"[ \t]*(?:--?)?(?P<name>[A-Za-z][A-Za-z0-9.-]*)(?:[ \t]*[=:][ \t]*|[ \t]+|\Z)(?P<value>.*)\Z"
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
@@ -28,6 +28,25 @@ _NEEDED = frozenset({
     "form-string", "head", "request", "upload-file", "url-query", "cert", "key", "oauth2-bearer",
     "output-dir",
 })  # fmt: skip
+_FIRST_WORDS = frozenset({
+    "abstract", "alpn", "alt", "anyauth", "append", "aws", "basic", "buffer", "cacert", "capath", "cert",
+    "ciphers", "clobber", "compressed", "config", "connect", "continue", "cookie", "create", "crlf",
+    "crlfile", "curves", "data", "delegation", "digest", "disable", "disallow", "dns", "doh", "dump", "egd",
+    "engine", "etag", "expect100", "fail", "false", "form", "ftp", "get", "globoff", "happy", "haproxy",
+    "head", "header", "help", "hostpubmd5", "hostpubsha256", "hsts", "http0.9", "http1.0", "http1.1",
+    "http2", "http3", "ignore", "include", "insecure", "interface", "ip", "ipfs", "ipv4", "ipv6", "json",
+    "junk", "keepalive", "key", "krb", "libcurl", "limit", "list", "local", "location", "login", "mail",
+    "manual", "max", "metalink", "negotiate", "netrc", "next", "noproxy", "npn", "ntlm", "oauth2", "output",
+    "parallel", "pass", "path", "pinnedpubkey", "post301", "post302", "post303", "preproxy", "progress",
+    "proto", "proxy", "proxy1.0", "proxytunnel", "pubkey", "quote", "random", "range", "rate", "raw",
+    "referer", "remote", "remove", "request", "resolve", "retry", "sasl", "service", "sessionid", "show",
+    "silent", "skip", "socks4", "socks4a", "socks5", "speed", "ssl", "sslv2", "sslv3", "stderr", "styled",
+    "suppress", "tcp", "telnet", "tftp", "time", "tls", "tls13", "tlsauthtype", "tlspassword", "tlsuser",
+    "tlsv1", "tlsv1.0", "tlsv1.1", "tlsv1.2", "tlsv1.3", "tr", "trace", "unix", "upload", "url", "use",
+    "user", "variable", "verbose", "version", "vlan", "write", "xattr",
+})  # fmt: skip
+"""How the names of curl's options begin, up to a hyphen."""
+
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})\Z", re.ASCII)
 _PATTERN = re.compile(r"\{[^{}]*\}|\[[0-9A-Za-z]{1,20}-[0-9A-Za-z]{1,20}(?::[0-9]{1,20})?\]")
 _FIRST = re.compile(r"[ \t]*(?:--)?url[ \t]*(?:[=:][ \t]*|[ \t])\"?[^ \t]", re.IGNORECASE)
@@ -39,8 +58,19 @@ def _is_url_option(line: str) -> bool:
 
 
 def has_url_option(lines: Sequence[str]) -> bool:
-    """Whether a line is one of curl's ``url = …``."""
-    return any(map(_is_url_option, lines))
+    """Whether a line is one of curl's ``url = …``, and no line is of another format with names and values."""
+    return any(map(_is_url_option, lines)) and all(map(_is_option, lines))
+
+
+def _is_option(line: str) -> bool:
+    """Whether a line is an option of curl: YAML, TOML and many others have names and values too."""
+    match = _OPTION.match(line)
+    if not line.strip() or line.lstrip().startswith("#"):
+        return True
+    if match is None or (not match["value"] and line.rstrip().endswith(":")):
+        return False
+    name = match["name"].lower().removeprefix("no-")
+    return name in _SHORT or len(name) == 1 or name.partition("-")[0] in _FIRST_WORDS
 
 
 class _Section:

@@ -1,4 +1,4 @@
-"""Rows of any JSON, JSON Lines or reply of an API, by an expression of JMESPath (``--query``).
+"""Rows of any JSON, JSON Lines, YAML, TOML or reply of an API, by an expression of JMESPath (``--query``).
 
 If the expression begins with a path to an array or an object, as ``images[]``, ``[]``, ``a.b[*]`` or
 ``packages.*``, the document is read as a stream, element by element, however long it is. An object among the
@@ -15,6 +15,7 @@ from cfetch.base.errors import UsageError
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.digests import missing_library
 from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.config_text import convert_to_json
 from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_DOCUMENT_BYTES, Source
@@ -45,6 +46,8 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
     except JMESPathError as error:
         reason = " ".join(str(error).split())[:200]
         raise UsageError(f"--query is no expression of JMESPath: {reason}") from None
+    if (converted := convert_to_json(source)) is not None:
+        source = converted
     path, rest, is_object = _split(parsed)
     query = ParsedResult(expression, parsed if rest is None else rest)
     columns = document.make_columns()

@@ -23,7 +23,7 @@ _ASSIGNMENT = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?([A-Za-z_]\w*)=
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*\}|`")
 _ATTRIBUTE = re.compile(
-    r"""(?:\A|[\s"'])(?:href|src|url)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""", re.IGNORECASE
+    r"""(?:\A|[\s"'])(?:href|src|url|xmlUrl)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""", re.IGNORECASE
 )
 _ELEMENT = re.compile(rf">\s*({FILES_PATTERN}://[^\s<>]+)\s*<", re.IGNORECASE)
 _NO_FILE = re.compile(r"(?:#|mailto:|javascript:|data:|tel:|\?)|\Z", re.IGNORECASE)
@@ -61,6 +61,7 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
         return
     is_script = head.startswith("#!") or _COMMAND.search(head) is not None
     variables: dict[str, str] = {}
+    unused: dict[str, list[tuple[int, str]]] = {}  # links that a variable holds, until a command takes it
     waiting: Row | None = None  # aria2 names a file in the line below its URL
     for line, text in _join_lines(source, faults) if is_script else source.lines(faults):
         if waiting is not None:
@@ -72,10 +73,14 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
         if is_script and text.lstrip().startswith("#"):
             continue
         if is_script and (assigned := _ASSIGNMENT.match(text)) is not None:
-            variables[assigned[1]] = _replace(_unquote(assigned[2]), variables)
+            _note_use(assigned[2], variables, unused)
+            value = variables[assigned[1]] = _replace(_unquote(assigned[2]), variables)
             if not _COMMAND.search(text):
+                held = [link for _, link in find_links(value) if not _UNKNOWN.search(link)]
+                unused.setdefault(assigned[1], []).extend((line, link) for link in held)
                 continue
         if is_script and _COMMAND.search(text):
+            _note_use(text, variables, unused)
             yield from _read_command(line, _replace(text, variables), faults)
             continue
         rows = [Row(line, {"url": _undo_entities(link)}) for _, link in find_links(text)]
@@ -85,6 +90,17 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
             yield from rows
     if waiting is not None:
         yield waiting
+    # what a script assigns in one branch after the other, or gives to a command in a way of its own
+    yield from (Row(line, {"url": link}) for links in unused.values() for line, link in links)
+
+
+def _note_use(text: str, variables: dict[str, str], unused: dict[str, list[tuple[int, str]]]) -> None:
+    """Drop the links that a text takes from variables: they are those of the last values."""
+    for match in _VARIABLE.finditer(text):
+        name = match[1] or match[2]
+        links = unused.get(name)
+        if links:
+            unused[name] = [(line, link) for line, link in links if link not in variables[name]]
 
 
 def _join_lines(source: Source, faults: Faults) -> Iterator[tuple[int, str]]:

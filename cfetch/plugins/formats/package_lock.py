@@ -1,7 +1,8 @@
-"""Lock files of package managers: ``pylock.toml``, ``uv.lock``, ``Cargo.lock`` and ``package-lock.json``."""
+"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``yarn.lock`` (Yarn 1)."""
 
 import base64
 import binascii
+import re
 import tomllib
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,9 @@ from cfetch.manifest.source import Source
 
 _CRATES_INDEX = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/")
 _CRATES = "https://static.crates.io/crates"
+_YARN = "# yarn lockfile v1"
+_RESOLVED = re.compile(r'  resolved "?([^"\s]+?)(?:#([0-9a-f]{40}))?"?\Z')
+_INTEGRITY = re.compile(r'  integrity "?(\S[^"]*?)"?\Z')
 _FILES = ("sdist", "archive", "wheels")
 
 
@@ -79,13 +83,17 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
         if not isinstance(url, str) or not is_web(url):
             others += 1
             continue
-        fields: dict[str, object] = {"url": url} | _read_integrity(package.get("integrity"))
-        scope, _, rest = url.partition("/@")[2].partition("/")
-        if rest and "/-/" in rest:  # packages of two scopes may have one name
-            fields["path"] = f"@{scope}/{url.partition('?')[0].rpartition('/')[2]}"
-        yield Row(0, fields, "packages")
+        yield Row(0, _name_package(url) | _read_integrity(package.get("integrity")), "packages")
     if others:
         document.notes.append(f"packages without a file of a server, which are left out: {others}")
+
+
+def _name_package(url: str) -> dict[str, object]:
+    """The URL, and a path with the package's scope: packages of two scopes may have one name."""
+    scope, _, rest = url.partition("/@")[2].partition("/")
+    if rest and "/-/" in rest:
+        return {"url": url, "path": f"@{scope}/{url.partition('?')[0].rpartition('/')[2]}"}
+    return {"url": url}
 
 
 def _read_integrity(text: object) -> dict[str, object]:
@@ -100,3 +108,24 @@ def _read_integrity(text: object) -> dict[str, object]:
         if name in HEX_DIGITS and len(hex_digits) == HEX_DIGITS[name]:
             hashes[name] = hex_digits
     return hashes
+
+
+def is_yarn_lock(head: str) -> bool:
+    """Whether a text is a lock file of Yarn 1; newer ones are YAML and state no URLs."""
+    return _YARN in head[:1000]
+
+
+def read_yarn_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``yarn.lock``: ``url``, ``path`` and a hash."""
+    waiting: Row | None = None  # the line below a URL states its strongest hash
+    for line, text in source.lines(faults):
+        integrity = _INTEGRITY.match(text)
+        if waiting is not None:
+            more = _read_integrity(integrity[1]) if integrity else {}
+            yield waiting._replace(fields=waiting.fields | more)  # type: ignore[operator]
+            waiting = None
+        resolved = _RESOLVED.match(text)
+        if resolved is not None and is_web(resolved[1]):
+            waiting = Row(line, _name_package(resolved[1]) | ({"sha1": resolved[2]} if resolved[2] else {}))
+    if waiting is not None:
+        yield waiting

@@ -724,6 +724,25 @@ ARCHIVES += [
         ("@s/a-1.tgz",),
     ),
     Sample(
+        "yarn.lock (Yarn 1)",
+        "yarn.lock",
+        to_text("# yarn lockfile v1", "a@1:", '  version "1"', f'  resolved "{H}a/-/a-1.tgz#{"ab" * 20}"'),
+        ("a-1.tgz",),
+    ),
+    Sample(
+        "conandata.yml",
+        "conandata.yml",
+        to_text("sources:", '  "1.0":', f'    url: "{H}a.tgz"', f'    sha256: "{SHA}"'),
+        refusal="--query 'sources.*.{url: url, sha256: sha256}' reads them",
+    ),
+    Sample(
+        "the same, by an expression",
+        "conandata.yml",
+        to_text("sources:", '  "1.0":', f'    url: "{H}a.tgz"', f'    sha256: "{SHA}"'),
+        ("a.tgz",),
+        flags="--query sources.*.{url:url,sha256:sha256}",
+    ),
+    Sample(
         "repodata.json of conda",
         "repodata.json",
         to_json({"info": {}, "packages": {"a-1.tar.bz2": {"md5": MD5, "size": 4}}, "packages.conda": {}}),

@@ -315,6 +315,14 @@ TOOLS = [
         to_text("globoff", f'url = "{H}a[1-3].jpg"'),
         ("a[1-3].jpg",),
     ),
+    Sample("hashes of Buildroot", "a.hash", to_text(f"sha256  {SHA}  a.tgz"), ("a.tgz",), flags=TO_BASE),
+    Sample(
+        "Manifest of Gentoo",
+        "Manifest",
+        to_text(f"DIST a.tgz 4 BLAKE2B {'ab' * 64} SHA512 {'cd' * 64}"),
+        ("a.tgz",),
+        flags=TO_BASE,
+    ),
     Sample("openssl dgst", "a.txt", to_text(f"SHA2-256(a.bin)= {SHA}"), ("a.bin",), flags=TO_BASE),
     Sample("md5 -r: one space", "md5.txt", to_text(f"{MD5} a.bin"), ("a.bin",), flags=TO_BASE),
     Sample(

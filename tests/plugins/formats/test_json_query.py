@@ -74,6 +74,11 @@ def test_a_wrong_expression_is_refused_as_such(frozen, expression, words):
         ([{"a": {"link": H + "x"}}], "[].a.{url: link}"),
         ({"files": [{"name": "a", "links": {"dl": H + "x"}}]}, "files[].links.{url: dl}"),
         ({"data": "x" * 3_000_000, "rows": [{"u": H + "a"}]}, "rows[].{url: u}"),
+        ({"m": {"1.0": {"g": {"s": {"u": H + "a"}}}}}, "m.*[].g.s.{url: u}"),
+        ({"n": {k: {"src": {"url": f"{H}{k}"}} for k in "abc"}}, "n.*[].src.{url: url}"),
+        ({"s": [{"url": H + "a"}, {"type": "script"}]}, "s[?url].{url: url}"),
+        ({"p": [{"git": {"url": H + "a.git"}, "dist": {"url": H + "z"}}]}, "p[].dist.{url: url}"),
+        ([{"url": H + "page", "files": [{"dl": H + "a.zip"}]}], "[].files[].{url: dl}"),
     ],
 )
 def test_the_refusal_of_unknown_json_names_an_expression_that_reads_it(
@@ -90,3 +95,22 @@ def test_an_expression_that_finds_nothing_is_an_error(error_of):
     """An empty list would look like one that is done."""
     message = error_of(json.dumps(COCO), "x.json", options=query("image[].url")).problems[0].message
     assert "--query finds nothing in it; links stand at .images[].coco_url" in message
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (
+            {"$schema": H + "s"},
+            'its only links by themselves look like pages about it; they stand at ."$schema"',
+        ),
+        (
+            {"cells": [{"source": [f"!wget {H}a.zip\n"]}]},
+            "it has 1 link within it, which --from-format links reads",
+        ),
+        ({"p": [{"u": H + "a.zip", "hash": "x"}]}, "if hash holds hashes, add for example sha256: hash"),
+    ],
+)
+def test_a_refusal_says_what_its_links_are(error_of, document, words):
+    """Links about the document are no files, and those within texts are read in another way."""
+    assert words in error_of(json.dumps(document), "x.json").problems[0].message

@@ -46,6 +46,8 @@ def entries_of(plan):
         ("SHA384SUMS", f"{'ab' * 48}  a.bin", f"sha384:{'ab' * 48}"),
         ("sha3-256.txt", f"{SHA}  a.bin", f"sha3_256:{SHA}"),
         ("a.sfv", "a.bin e8b7be43", "crc32:e8b7be43"),
+        ("a.hash", f"sha256  {SHA}  a.bin", f"sha256:{SHA}"),
+        ("a.hash", f"md5  {MD5}  a.bin", f"md5:{MD5}"),
     ],
 )
 def test_the_sort_of_a_hash_is_what_the_line_or_the_name_of_the_list_says(frozen, name, line, stated):

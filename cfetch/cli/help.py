@@ -56,9 +56,10 @@ class _Helps:
             return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
         except Exception as error:
             if hasattr(error, "possibilities"):  # of NoSuchOption, whose module is Typer's own
-                from cfetch.cli.foreign_flags import suggest
+                from cfetch.cli.foreign_flags import list_owners, suggest
 
-                hint = suggest(getattr(error, "option_name", ""), words, known)
+                name = getattr(error, "option_name", "")
+                hint = suggest(name, words, known, list_owners(_make_all_commands(), name))
                 error.possibilities = []
                 error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
             elif "unexpected extra argument" in getattr(error, "message", "") and "--to" in known:
@@ -77,6 +78,14 @@ class _Helps:
             typer.echo("\n".join(list_short_help(self, ctx, _HELP_ALL)))
 
 
+def _make_all_commands() -> Any:  # noqa: ANN401 - Typer keeps the class to itself
+    """All verbs, where a run has only its own; half a second, which only a wrong option costs."""
+    from cfetch.cli.app import add_verbs, app  # that imports this module
+
+    add_verbs()
+    return typer.main.get_command(app)
+
+
 class Command(_Helps, TyperCommand):
     """A verb."""
 
@@ -88,3 +97,13 @@ class Command(_Helps, TyperCommand):
 
 class HelpGroup(_Helps, TyperGroup):
     """A group of verbs, such as ``cfetch plan``, or all of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - see get_params
+        """Find the verb; of one that there is not, say what was meant, or where the verbs are listed."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            message = getattr(error, "message", "")
+            if message.startswith("No such command") and "Did you mean" not in message:
+                error.message += f" {ctx.command_path} -h lists the commands."  # type: ignore[attr-defined]
+            raise

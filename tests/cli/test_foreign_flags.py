@@ -3,9 +3,11 @@
 import re
 
 import pytest
+import typer
 
 from cfetch.base.config.option_table import OptionTable
-from cfetch.cli.foreign_flags import FLAGS, drop_harmless, find_foreign, suggest
+from cfetch.cli.app import add_verbs, app
+from cfetch.cli.foreign_flags import FLAGS, drop_harmless, find_foreign, list_owners, suggest
 from tests.cli.verbs import cfetch
 
 OWN = ["-o", "--to", "-q", "-n", "--header", "-H"]

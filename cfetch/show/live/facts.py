@@ -34,7 +34,6 @@ from cfetch.base.events import (
     VolumeView,
     WidthChanged,
 )
-from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.ending import RunLimits, describe_setup
 from cfetch.show.format import duration, plural, rate, size, sizes

@@ -474,7 +474,7 @@ def test_failures_are_grouped_by_cause_and_the_headline_is_the_last_of_24_lines(
     assert head.startswith("failed: 0 of 30 files in place")
     assert lines[:8] == [
         "  23 files failed:",
-        "    7 files: HTTP 404 (there is no such file; check the link)",
+        "    7 files: HTTP 404 (refused)",
         "      such as a/0 from http://h/0",
         "    7 files: states no length; name it with size: 1 (refused)",
         "      such as a/1 from http://h/1, line 1",
@@ -505,7 +505,7 @@ def test_a_single_file_that_is_not_there_takes_two_lines():
     """No metrics, no advice that cannot help; the log has named it, or the first line does."""
     events = [started(1), *fail(1, ("refused", "HTTP 404"))]
     named, head = closing_lines(finish_run(*events).summary)
-    assert named == "a/0: HTTP 404 (there is no such file; check the link) from http://h/0"
+    assert named == "a/0: HTTP 404 (refused) from http://h/0"
     assert head == "failed: 0 of 1 file in place, nothing received in 5.0s"
     assert closing_lines(finish_run(*events).summary, failures_named=1) == [head]
     login = [
@@ -551,8 +551,8 @@ def test_closing_words_about_the_only_file_are_in_the_verdict(files, advice, num
     tail = replace(tail, idle_places=8.0, segments=8, at_once=advice)
     counted = dict.fromkeys(("skipped", "failed", "cancelled", "wasted_bytes", "retries", "stragglers"), 0)
     end = EndRecord(
-        instant="i", t_s=2.0, status="completed", exit_code=0, done=1, bytes=1, saved_s=0.0, policy="adaptive",
-        places=16, widths={}, tail=tail, **counted,
+        instant="i", t_s=2.0, status="completed", exit_code=0, done=1, bytes=1, saved_s=0.0,
+        policy="adaptive", places=16, widths={}, tail=tail, **counted,
     )  # fmt: skip
     summary = finish_run(started(files), *finished(*(record(n, 1000) for n in range(files)))).summary
     lines = [line for line in closing_lines(summary, end=end) if "m.jsonl" not in line]

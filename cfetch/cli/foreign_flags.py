@@ -7,6 +7,7 @@ cfetch does anyway, and are accepted.
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from cfetch.base.errors import UsageError
 
@@ -14,6 +15,7 @@ HARMLESS = frozenset(
     {"-c", "--continue", "--continue=true", "--resume", "-nc", "--no-clobber"}
     | {"--skip-existing", "--ignore-existing"}
 )
+MOST_OWNERS = 2  # named; the help of each names its own options
 _INSECURE = "cfetch always checks certificates; name a server's own CA with --ca-file"
 _OUTPUT = "with `cfetch get` -o FILE names the file; a list's files go to --to DIR"
 _PARALLEL = "--concurrency (-j) says how many downloads run at a time"
@@ -212,16 +214,32 @@ def find_foreign(words: Sequence[str], known: Iterable[str], valued: Iterable[st
     return None
 
 
-def suggest(name: str, words: Iterable[str], known: Sequence[str]) -> str:
+def suggest(name: str, words: Iterable[str], known: Sequence[str], owners: Sequence[str] = ()) -> str:
     """What to write in place of an option that there is not, if that can be known.
 
-    Typer would guess from letters, which leads astray: ``--out`` is near ``--mounted``.
+    ``owners``: the commands that have it. Typer would guess from letters, which leads astray: ``--out`` is
+    near ``--mounted``.
     """
     typed = next((word for word in words if _is_cut(word, name)), name)
     if f"-{typed}" in known:
         return f"write -{typed}"
     near = difflib.get_close_matches(typed, known, n=2, cutoff=0.8) if typed.startswith("--") else []
-    return f"did you mean {' or '.join(near)}?" if near else "--help-all lists all options of this command"
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    own = "--help-all lists all options of this command"
+    if not owners or name in ("-h", "--help"):
+        return own
+    more = f" and {len(owners) - MOST_OWNERS} more" if len(owners) > MOST_OWNERS else ""
+    return f"it is an option of {', '.join(owners[:MOST_OWNERS])}{more}; {own}"
+
+
+def list_owners(command: Any, flag: str, name: str = "cfetch") -> list[str]:  # noqa: ANN401 - Typer's class
+    """The commands below ``command`` that have an option ``flag``, as they are called."""
+    owners = [name] if any(flag in (*p.opts, *p.secondary_opts) for p in command.params) else []
+    for word, each in getattr(command, "commands", {}).items():
+        if not each.hidden:
+            owners += list_owners(each, flag, f"{name} {word}")
+    return owners
 
 
 def _is_cut(word: str, name: str) -> bool:

@@ -4,6 +4,7 @@ The short help (``short_help.py``) is made from the same parameters as the long 
 (``manual.py``), so that none of them can drift.
 """
 
+import re
 from typing import Any
 
 import typer
@@ -55,15 +56,33 @@ class _Helps:
         try:
             return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
         except Exception as error:
-            if hasattr(error, "possibilities"):  # of NoSuchOption, whose module is Typer's own
-                from cfetch.cli.foreign_flags import suggest
-
-                hint = suggest(getattr(error, "option_name", ""), words, known)
-                error.possibilities = []
-                error.message += f"; {hint}" if hint else ""  # type: ignore[attr-defined]
-            elif "unexpected extra argument" in getattr(error, "message", "") and "--to" in known:
-                error.message += "; to say where the files go, write --to DIR"  # type: ignore[attr-defined]
+            self._add_hint(error, ctx, words, options)
             raise
+
+    def _add_hint(self, error: Any, ctx: Any, words: list[str], options: list[TyperOption]) -> None:  # noqa: ANN401 - Typer keeps the classes to itself
+        """Say with an error about the words what to write in their place."""
+        known = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
+        name, message = getattr(error, "option_name", ""), getattr(error, "message", "")
+        owner = next((option for option in options if name in option.opts), None)
+        if hasattr(error, "possibilities"):  # of NoSuchOption, whose module is Typer's own
+            from cfetch.cli.foreign_flags import list_owners, suggest
+
+            error.possibilities = []
+            place = self._find_place(ctx, name)
+            owners = [] if place else list_owners(_make_all_commands(), name)
+            hint = f"write the {place} without it" if place else suggest(name, words, known, owners)
+            error.message += f"; {hint}" if hint else ""
+        elif "requires an argument" in message and owner is not None:
+            error.message = f"{name} needs a value: {name} {owner.make_metavar(ctx)}"
+        elif "unexpected extra argument" in message and "--to" in known:
+            error.message += "; to say where the files go, write --to DIR"
+
+    def _find_place(self, ctx: Any, flag: str) -> str | None:  # noqa: ANN401 - see get_params
+        """The argument of this verb that has the name of ``flag``."""
+        arguments = [param for param in self.get_params(ctx) if isinstance(param, TyperArgument)]
+        words = {re.sub("[^A-Z]", "", each.make_metavar(ctx)) for each in arguments}
+        word = flag.lstrip("-").upper().removesuffix("S")
+        return word if word in words else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - see get_params
         """Write the long help if it is asked for, else the short one."""
@@ -77,6 +96,14 @@ class _Helps:
             typer.echo("\n".join(list_short_help(self, ctx, _HELP_ALL)))
 
 
+def _make_all_commands() -> Any:  # noqa: ANN401 - Typer keeps the class to itself
+    """All verbs, where a run has only its own; half a second, which only a wrong option costs."""
+    from cfetch.cli.app import add_verbs, app  # that imports this module
+
+    add_verbs()
+    return typer.main.get_command(app)
+
+
 class Command(_Helps, TyperCommand):
     """A verb."""
 
@@ -88,3 +115,13 @@ class Command(_Helps, TyperCommand):
 
 class HelpGroup(_Helps, TyperGroup):
     """A group of verbs, such as ``cfetch plan``, or all of them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - see get_params
+        """Find the verb; of one that there is not, say what was meant, or where the verbs are listed."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            message = getattr(error, "message", "")
+            if message.startswith("No such command") and "Did you mean" not in message:
+                error.message += f" {ctx.command_path} -h lists the commands."  # type: ignore[attr-defined]
+            raise

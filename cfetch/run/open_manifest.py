@@ -3,6 +3,7 @@
 import errno
 import glob
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.freezing import ManifestPart, Opened
 from cfetch.storage.files import input_fault
 from cfetch.wire.network import DIRECT, Network
+
+_ONE_SLASH = r"([a-z][a-z0-9+]+):/([^/].*)"
 
 
 def is_elsewhere(manifest: str) -> bool:
@@ -95,6 +98,8 @@ def _open_file(manifest: str) -> BinaryIO:
             why = f"its scheme is not {KNOWN}; fetch the list first, and give the file"
             raise UsageError(f"{what}: {why}") from None
         fault = input_fault(error, what)
+        if error.errno == errno.ENOENT:
+            _refuse_one_slash(manifest)
         if error.errno == errno.ENOENT and manifest.endswith("/"):
             raise UsageError(
                 f"{fault}; if the files are to go there, write --to {shown_name(manifest)}"
@@ -104,6 +109,13 @@ def _open_file(manifest: str) -> BinaryIO:
         file.close()
         raise UsageError(f"{shown_name(manifest)} is a pipe; give it as standard input with -")
     return file
+
+
+def _refuse_one_slash(manifest: str) -> None:
+    """Raise UsageError for the name of no file that is a URL but for one slash, as ``s3:/bucket/list``."""
+    if slip := re.match(_ONE_SLASH, manifest):
+        meant = shown_name(f"{slip[1]}://{slip[2]}")
+        raise UsageError(f"there is no such file, and a URL has two slashes: write {meant}") from None
 
 
 class Expanded(NamedTuple):
@@ -137,7 +149,10 @@ def expand_manifests(names: Sequence[str]) -> Expanded:
         except OSError as error:
             raise input_fault(error, f"cannot read {shown_name(name)}") from None
         if not files:
-            raise UsageError(f"there are no manifests in {shown_name(name)}")
+            if is_directory:
+                raise UsageError(f"there are no manifests in {shown_name(name)}; name a list")
+            _refuse_one_slash(name)
+            raise UsageError(f"no file has a name like {shown_name(name)}; are you in the right directory?")
         manifests |= dict.fromkeys(files)
         if directories:
             notes.append(f"directories in {shown_name(name)} that are left out: {directories}; name them too")

@@ -161,6 +161,11 @@ def failed_where(url: str | None, line: int | None) -> str:
     return (f" from {printable(url, 1000)}" if url else "") + (f", line {line:,}" if line else "")
 
 
-def kind_word(kind: str) -> str:
-    """The word for a kind of failure. What records call expired may as well have been without a login."""
+def kind_word(kind: str, http_status: int | None = None) -> str:
+    """What a kind of failure means to a person, with the next step where there is only that one.
+
+    What records call expired may as well have been without a login.
+    """
+    if kind == "refused" and http_status in (404, 410):
+        return "there is no such file; check the link"
     return "no access" if kind == "expired" else kind

@@ -18,6 +18,8 @@ from cfetch.manifest.compressed import is_compressed, is_zstd, open_decompressor
 from cfetch.show.metrics import PACKED, RunHeader
 from cfetch.storage.files import input_fault
 
+_WHERE = "name the destination of a download, or a file of its .cfetch/metrics"
+
 _OF_A_DESTINATION = Path(".cfetch", "metrics")
 ENDINGS = tuple(kind + packed for packed in ("", ".gz", PACKED) for kind in (".jsonl", ".json"))
 MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred attempts
@@ -58,10 +60,7 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
             raise input_fault(error, f"cannot read {printable(str(folder))}") from None
         within = sorted(metrics, key=order_of_runs)
         if not within:
-            raise UsageError(
-                f"{printable(str(path))}: there are no metrics in this directory; "
-                "name the destination of a download, or a file of its .cfetch/metrics"
-            )
+            raise UsageError(f"{printable(str(path))}: there are no metrics in this directory; {_WHERE}")
         files += within
     first = [(file.parent, order_of_runs(file)[0]) for file in files]
     return sorted(files, key=lambda file: _place_of_run(file, first))
@@ -246,4 +245,5 @@ def _read_array(path: Path, data: bytes) -> list[msgspec.Raw]:
 
 
 def _refusal(path: Path, line: int, why: str) -> UsageError:
-    return UsageError(f"{printable(str(path))}:{line}: not cfetch metrics: {why}")
+    next_step = f"; {_WHERE}" if line == 1 else ""  # what begins as metrics do is the right file
+    return UsageError(f"{printable(str(path))}:{line}: not cfetch metrics: {why}{next_step}")

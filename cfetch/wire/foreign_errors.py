@@ -35,6 +35,7 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
     (aiohttp.ClientResponseError, Transient, "the reply is not proper HTTP"),
     (HttpProcessingError, Transient, "the body is not proper HTTP"),
     (HttpParserError, Transient, "the {part} is not proper HTTP"),
+    (ConnectionRefusedError, Transient, "cannot connect: {cause}"),  # by what is not aiohttp, as for FTP
     (OSError, Transient, "the connection broke: {cause}"),
     (ValueError, Refused, "the URL or a header cannot be sent"),
     (Exception, Transient, "the transfer failed ({cause})"),

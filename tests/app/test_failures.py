@@ -39,7 +39,7 @@ def test_each_failure_names_its_link_line_and_answer(broken, tmp_path):
     lines = "\n".join(closing_lines(run.summary))
     examples = zip(GONE, ("1.bin?<redacted 1 key>, line 2", "3.bin, line 4"), strict=True)
     shown = [where for path, where in examples if f"such as {path} from http://127.0.0.1" in lines]
-    assert "2 files: HTTP 404 (refused)\n" in lines
+    assert "2 files: HTTP 404 (there is no such file; check the link)\n" in lines
     assert len(shown) == 1  # of the two, the one that failed first
     assert shown[0] in lines
     metrics = (tmp_path / "x.jsonl").read_text()

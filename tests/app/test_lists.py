@@ -189,7 +189,7 @@ def test_a_broken_symlink_in_a_directory_of_manifests_is_not_passed_over(tmp_pat
 @pytest.mark.parametrize(
     ("names", "word"),
     [
-        (["none/*.csv"], "there are no manifests in"),
+        (["none/*.csv"], "no file has a name like"),
         (["a.txt", "-"], "standard input cannot be one of several"),
         (["a.txt", "missing.txt"], "No such file"),
     ],

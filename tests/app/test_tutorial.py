@@ -27,7 +27,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 def follow(block):
     """Run a block of the page: commands of cfetch in this process, else bash. What they said."""
     if "cat >" in block:
-        subprocess.run(["bash", "-ec", re.sub(r"\n\./nightly.*", "", block)], check=True)
+        subprocess.run(["bash", "-ec", re.sub(r"\n~/nightly.*", "", block)], check=True)
         (command,) = re.findall(r"^exec cfetch (.*)", Path("nightly.sh").read_text(), re.MULTILINE)
         return follow(f"cfetch {command.replace('$HOME/', '')}\n")
     said = []
@@ -48,6 +48,7 @@ def follow(block):
 def test_the_tutorial_leads_from_nothing_to_a_mirror(tmp_path, monkeypatch):
     """Each command ends as the page says, and the mirror is equal to the source."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     Path("source").mkdir()
     handler = functools.partial(_Quiet, directory=tmp_path / "source")
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -3,9 +3,11 @@
 import re
 
 import pytest
+import typer
 
 from cfetch.base.config.option_table import OptionTable
-from cfetch.cli.foreign_flags import FLAGS, drop_harmless, find_foreign, suggest
+from cfetch.cli.app import add_verbs, app
+from cfetch.cli.foreign_flags import FLAGS, drop_harmless, find_foreign, list_owners, suggest
 from tests.cli.verbs import cfetch
 
 OWN = ["-o", "--to", "-q", "-n", "--header", "-H"]
@@ -67,3 +69,13 @@ async def test_the_command_line_answers_so(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     done = await cfetch("download", tmp_path / "empty.txt", "-c", "-nc", "--to", tmp_path / "to")
     assert "has no entries" in done.err
+
+
+def test_an_option_of_other_commands_is_said_to_be_theirs():
+    """``sync --wait`` was answered with the number of options only."""
+    said = "it is an option of cfetch a, cfetch b and 1 more; --help-all lists all options of this command"
+    assert suggest("--wait", ["--wait"], OWN, ["cfetch a", "cfetch b", "cfetch c"]) == said
+    add_verbs()
+    commands = typer.main.get_command(app)
+    assert {"cfetch download", "cfetch plan run"} <= set(list_owners(commands, "--wait"))
+    assert "cfetch sync" not in list_owners(commands, "--wait")

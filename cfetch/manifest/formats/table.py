@@ -189,12 +189,24 @@ FORMATS: dict[str, Format] = {
 """Name -> format. Where the signs of several hold, the first one counts."""
 
 
+_ENDINGS_MEANT = {
+    "excel": "workbook",
+    "xlsx": "workbook",
+    "txt": "urls",
+    "html": "html-index",
+    "ndjson": "jsonl",
+}
+
+
 def find_reader(name: str) -> Reader:
     """The reader of the format called ``name``. Raises UsageError: there is none, or it is not installed."""
     format_ = FORMATS.get(name) or list_foreign_formats().get(name)
     if format_ is None:
-        known = ", ".join(sorted({*FORMATS, *list_foreign_formats()}))
-        raise UsageError(f"no manifest format is called {name!r}; known are {known}")
+        from difflib import get_close_matches  # only a wrong name needs it
+
+        near = get_close_matches(name, {*FORMATS, *_ENDINGS_MEANT, *list_foreign_formats()}, n=1)
+        meant = f"did you mean {_ENDINGS_MEANT.get(near[0], near[0])}? " if near else ""
+        raise UsageError(f"no manifest format is called {name!r}; {meant}docs/manifests.md lists all")
     reader: Reader = _import(name, format_.reader)
     return reader if name in FORMATS else _name_errors(name, reader)
 

@@ -46,7 +46,7 @@ def closing_lines(
         *failures,
         *_event_lines(summary),
         *([] if is_alone else _end_lines(end, is_one=summary.files.total == 1)),
-        *_pointer_lines(summary, refetches=refetches, is_alone=is_alone),
+        *_pointer_lines(summary, refetches=refetches, is_alone=is_alone, stopping=stopping or ""),
         *why,
         head,
     ]
@@ -128,14 +128,14 @@ def _mitigation_text(summary: Summary) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _pointer_lines(summary: Summary, *, refetches: bool, is_alone: bool) -> list[str]:
+def _pointer_lines(summary: Summary, *, refetches: bool, is_alone: bool, stopping: str) -> list[str]:
     again = "run the same command again: files in place are skipped"
     if is_alone:
         again = "run the same command again"
     if refetches:
         again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
-        then = f"once the cause is gone, {again}"
+        then = "" if "the same command" in stopping else f"once the cause is gone, {again}"
     elif summary.exit_code:
         from cfetch.show.remedies import find_remedy, is_plain_refusal
 

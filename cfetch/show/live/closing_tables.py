@@ -57,7 +57,7 @@ def _describe_failure(failure: Summary.Failure) -> str:
 
 
 def _describe_reason(failure: Summary.Failure) -> str:
-    return f"{printable(failure.message, 1000)} ({kind_word(failure.kind)})"
+    return f"{printable(failure.message, 1000)} ({kind_word(failure.kind, failure.http_status)})"
 
 
 def _allowance(summary: Summary) -> str:

@@ -65,8 +65,9 @@ def make_failure_fact(event: EntryFinished) -> Fact:
     path, kind = printable(record.path), record.error_kind or "unknown"
     message = printable(record.error or "no reason was recorded", 1000)
     url, line = record.url or None, record.line or None
+    why = f"{message} ({kind_word(kind, record.http_status)})"
     return _fact(
-        event, "failed", "error", f"failed: {path}: {message} ({kind_word(kind)}){failed_where(url, line)}",
+        event, "failed", "error", f"failed: {path}: {why}{failed_where(url, line)}",
         id=record.id, path=path, kind=kind, message=message, attempts=len(record.attempts), url=url,
         http_status=record.http_status, line=line,
     )  # fmt: skip

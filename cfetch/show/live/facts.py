@@ -4,6 +4,7 @@ Plain lines, JSON lines and quiet mode share these facts; they only write them i
 troubles, notes and batches are in ``event_facts.py``.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -33,7 +34,6 @@ from cfetch.base.events import (
     VolumeView,
     WidthChanged,
 )
-from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.show.ending import RunLimits, describe_setup
 from cfetch.show.format import duration, plural, rate, size, sizes
@@ -61,13 +61,15 @@ STATED = (
     RescueGivenUp, RunNoted, RunStopping, SlowdownOver, SlowdownSeen, VolumePaused, WidthChanged,
     StragglerCancelled, BatchPlaced, BatchCommitted,
 )  # fmt: skip
+NAMED = 5  # failures of one cause, for a person; the last lines count them
+MAX_CAUSES = 1000  # so that hostile messages do not fill the memory
 MAX_LINES = 20  # lines of each kind; ten thousand equal lines help nobody, and the metrics have all
 
 
 class Facts:
     """Turns events into facts, not more than a log needs; with ``explain``, also facts about each batch.
 
-    ``joins``: failures of one cause, as a full disk, are one fact.
+    ``joins``: of failures of one cause only the first are facts, as a person needs no more.
     """
 
     def __init__(self, *, explain: bool = False, joins: bool = False) -> None:
@@ -75,7 +77,7 @@ class Facts:
         self._explain = explain
         self._next_progress_s = FIRST_PROGRESS_S
         self._joins = joins
-        self._stated: set[str] = set()  # causes
+        self._causes: Counter[str] = Counter()  # of failures that were stated
         self._emitted = dict.fromkeys(_COUNTED, 0)
         self._longest_pause_s: dict[str, float] = {}  # of the stated pauses, by failing host
 
@@ -83,24 +85,28 @@ class Facts:
         """The facts that ``event`` adds: mostly none."""
         self.view.apply(event)
         if isinstance(event, EntryFinished):
-            is_new = event.record.status == "failed" and not self._join(event.record)
-            if not is_new:
-                return ()
-            from cfetch.show.live.event_facts import make_failure_fact  # most runs have no failure
-
-            return self._limit(make_failure_fact(event))
+            return self._make_failure_facts(event) if event.record.status == "failed" else ()
         return self._make_facts(event)
 
-    def _join(self, record: FileRecord) -> bool:
-        """Whether a fault of this machine, as a full disk, has been stated with another file."""
-        if not self._joins or record.error_kind != LocalFault.kind:
-            return False
-        from cfetch.show.causes import find_cause  # most runs have no such failure
+    def _make_failure_facts(self, event: EntryFinished) -> Iterator[Fact]:
+        """The failure, unless enough of its cause were stated; of a fault of this machine that is one."""
+        from cfetch.show.live.event_facts import make_failure_fact  # most runs have no failure
 
-        cause = find_cause(record.error or "", record.path)
-        is_known = cause in self._stated
-        self._stated.add(cause)
-        return is_known
+        before, most = 0, NAMED
+        if self._joins:
+            from cfetch.show.causes import find_cause
+
+            record = event.record
+            most = 1 if record.error_kind == LocalFault.kind else NAMED
+            cause = f"{record.error_kind} {find_cause(record.error or '', record.path)}"
+            before = self._causes[cause]
+            if before or len(self._causes) < MAX_CAUSES:
+                self._causes[cause] += 1
+        if before < most:
+            yield from self._limit(make_failure_fact(event))
+        elif before == most == NAMED and self._emitted["failed"] <= MAX_LINES:
+            text = "failed: more files, for the same reason as the last ones; the metrics name all"
+            yield Fact(event.t_s, "counted_only", "error", text, {"fact": "failed"})
 
     def _make_facts(self, event: Event) -> Iterator[Fact]:
         if isinstance(event, Progress):
@@ -130,8 +136,14 @@ class Facts:
         elif type(event) in EXPLAINED:
             if self._explain:
                 yield EXPLAINED[type(event)](event)
+        elif isinstance(event, RunStopping) and self._joins and self._is_known(event.reason):
+            yield Fact(event.t_s, "stopping", "warning", "stopping: this failure concerns every file", {})
         else:
             yield AT_ONCE[type(event)](event)
+
+    def _is_known(self, reason: str) -> bool:
+        """Whether the log has just stated this reason, with the file for which it came."""
+        return any(note.kind == "failed" and note.text == reason for note in self.view.notes)
 
     def _is_stated(self, event: HostPaused) -> bool:
         """Whether the log has stated such a pause since the host began to fail: nothing has changed."""

@@ -23,7 +23,7 @@ from cfetch.show.causes import group_by_cause
 from cfetch.show.live.closing import closing_line, closing_lines
 from cfetch.show.live.closing_tables import SHOWN_CAUSES, SHOWN_VOLUMES
 from cfetch.show.live.event_facts import AT_ONCE, EXPLAINED, PACED
-from cfetch.show.live.facts import MAX_LINES, STATED
+from cfetch.show.live.facts import MAX_LINES, NAMED, STATED
 from cfetch.show.live.lines import json_lines, plain_lines, quiet_lines
 from cfetch.show.live.open import choose_mode, open_dashboard
 from cfetch.show.summary import Tally
@@ -53,7 +53,10 @@ def write_events(lines, *events, **options):
 
 def failures(number, kind="refused"):
     return finished(
-        *(record(i, 9, attempt(), status="failed", error_kind=kind, error="HTTP 404") for i in range(number))
+        *(
+            record(i, 9, attempt(http_status=404), status="failed", error_kind=kind, error="HTTP 404")
+            for i in range(number)
+        )
     )
 
 
@@ -89,11 +92,20 @@ def test_a_plain_progress_line():
 
 @pytest.mark.parametrize("lines", [plain_lines, quiet_lines])
 def test_failures_are_told_at_once_but_never_as_a_flood(lines):
-    """After so many of one kind they are counted only, and a line says so."""
+    """After five of one cause, and twenty in all, they are counted only, and a line says so."""
     output = write_events(lines, *failures(1000))
+    assert len(output) == NAMED + 1
+    assert output[0] == "[   1.0s] failed: a/0: HTTP 404 (there is no such file; check the link)"
+    assert "the metrics name all" in output[-1]
+    different = [replace(event.record, error=f"cause {'x' * event.record.id}") for event in failures(1000)]
+    output = write_events(lines, *finished(*different))
     assert len(output) == MAX_LINES + 1
-    assert output[0] == "[   1.0s] failed: a/0: HTTP 404 (refused)"
     assert "counted only" in output[-1]
+
+
+def test_scripts_get_each_failure_up_to_the_limit_of_lines():
+    """They group failures themselves."""
+    assert len(write_events(json_lines, *failures(1000))) == MAX_LINES + 1
 
 
 def full(number):
@@ -121,11 +133,25 @@ def test_failures_of_one_cause_of_this_machine_are_told_once_and_counted():
     assert [fact["event"] for fact in machine].count("failed") == 9
 
 
+def test_a_fault_that_stops_the_run_is_said_with_its_file_and_at_the_end():
+    """A full disk was said three times, and the next step four times."""
+    error = "cannot write a/0: No space left on device (free some space and run the same command again)"
+    (failed,) = finished(record(0, 9, attempt(), status="failed", error_kind="local", error=error))
+    events = [started(9), failed, RunStopping(t_s=1.0, reason=error)]
+    events.append(finish_run(*events, error=LocalFault(error)))
+    output = write_events(plain_lines, *events)
+    assert output[2] == "[   1.0s] stopping: this failure concerns every file"
+    assert sum("No space left" in line for line in output) == 2 + 1  # with its file, by cause, at the end
+    assert not [line for line in output if "next:" in line]
+    other = write_events(plain_lines, started(9), RunStopping(t_s=1.0, reason="SIGINT"))
+    assert other[1] == "[   1.0s] stopping: SIGINT"
+
+
 def test_stragglers_have_a_limit_of_their_own():
     """A flood of stragglers does not silence failures."""
     output = write_events(plain_lines, *(cancelled(float(i)) for i in range(100)), *failures(1))
     assert len(output) == MAX_LINES + 2
-    assert output[-1].endswith("failed: a/0: HTTP 404 (refused)")
+    assert output[-1].endswith("failed: a/0: HTTP 404 (there is no such file; check the link)")
 
 
 def test_a_host_that_goes_on_failing_is_told_while_its_pauses_grow():
@@ -285,8 +311,8 @@ def test_quiet_names_failures_once_and_ends_with_one_line():
     events = [started(20), *failures(2)]
     output = write_events(quiet_lines, *events, finish_run(*events))
     assert [line.split("] ")[-1] for line in output] == [
-        "failed: a/0: HTTP 404 (refused)",
-        "failed: a/1: HTTP 404 (refused)",
+        "failed: a/0: HTTP 404 (there is no such file; check the link)",
+        "failed: a/1: HTTP 404 (there is no such file; check the link)",
         "2 of 20 files failed; metrics: m.jsonl",
     ]
 
@@ -308,7 +334,7 @@ def test_plain_lines_name_a_failure_once(number):
     output = write_events(plain_lines, *events, finish_run(*events))
     assert sum("a/1: HTTP 404" in line for line in output) == 1
     first = output.index(f"  {number} files failed:")
-    assert output[first + 1] == f"    {number} files: HTTP 404 (refused)"
+    assert output[first + 1] == f"    {number} files: HTTP 404 (there is no such file; check the link)"
     assert not any("such as" in line for line in output)
 
 
@@ -525,8 +551,8 @@ def test_closing_words_about_the_only_file_are_in_the_verdict(files, advice, num
     tail = replace(tail, idle_places=8.0, segments=8, at_once=advice)
     counted = dict.fromkeys(("skipped", "failed", "cancelled", "wasted_bytes", "retries", "stragglers"), 0)
     end = EndRecord(
-        instant="i", t_s=2.0, status="completed", exit_code=0, done=1, bytes=1, saved_s=0.0, policy="adaptive",
-        places=16, widths={}, tail=tail, **counted,
+        instant="i", t_s=2.0, status="completed", exit_code=0, done=1, bytes=1, saved_s=0.0,
+        policy="adaptive", places=16, widths={}, tail=tail, **counted,
     )  # fmt: skip
     summary = finish_run(started(files), *finished(*(record(n, 1000) for n in range(files)))).summary
     lines = [line for line in closing_lines(summary, end=end) if "m.jsonl" not in line]

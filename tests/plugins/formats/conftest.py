@@ -1,5 +1,5 @@
 """What tests of readers share with those of manifests."""
 
-from tests.manifest.conftest import error_of, frozen
+from tests.manifest.conftest import clashes_of, error_of, frozen
 
-__all__ = ["error_of", "frozen"]
+__all__ = ["clashes_of, error_of", "frozen"]

@@ -2,4 +2,4 @@
 
 from tests.manifest.conftest import clashes_of, error_of, frozen
 
-__all__ = ["clashes_of, error_of", "frozen"]
+__all__ = ["clashes_of", "error_of", "frozen"]

@@ -582,6 +582,21 @@ def test_setup_says_how_long_it_takes_and_keeps_pip_out_of_a_log(
     assert (tmp_path / "a project/.venv/.set-up-for").exists() == (not arguments)
 
 
+@pytest.mark.parametrize(("failures", "code"), [(2, 0), (3, 1)])
+def test_setup_tries_again_when_a_download_is_cut(failures, code, bare_machine, tmp_path):
+    """Three times in all: of two hundred packages one may come in pieces."""
+    stub = tmp_path / "stub"
+    is_over = f"[ $(/usr/bin/wc -l <../pip) -gt {failures} ]"
+    stub.write_text(f'#!/bin/sh\ncase "$*" in *"pip install"*) echo again >>../pip; {is_over};; esac\n')
+    stub.chmod(0o755)
+    done = bare_machine(
+        'case "$*" in *"-m venv"*) /bin/mkdir -p .venv/bin; /bin/cp ../stub .venv/bin/python;; esac'
+    )
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / "pip").read_text() == "again\n" * 3
+    assert (tmp_path / "a project/.venv/.set-up-for").exists() == (code == 0)
+
+
 @pytest.mark.parametrize("mark", ["<" * 7 + " HEAD", ">" * 7 + " 4e28e507", "|" * 7 + " base", "=" * 7])
 def test_the_check_refuses_the_markers_of_a_merge(mark, tmp_path):
     """A line of a conflict in a tracked file stops the check; the underline of a heading does not."""

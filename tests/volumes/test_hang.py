@@ -76,7 +76,9 @@ async def test_a_volume_that_hangs_is_left(tmp_path, holding, at, calls, names):
 @pytest.mark.parametrize("calls", [pytest.param(("write",), marks=pytest.mark.slow), RENAMES])
 async def test_what_comes_late_is_undone(tmp_path, holding, calls):
     """The call comes back when its batch is elsewhere; the volume is used again after the pause."""
-    async with running(tmp_path, batches=30) as (scene, child, threads, _):
+    # three batches each half second, so that most of them begin when the call has come back
+    words = ("--write-timeout", "1s", "--concurrency", "12", "--max-concurrency", "12")
+    async with running(tmp_path, batches=36, words=words) as (scene, child, threads, _):
         with held(threads[1], *calls) as hold:
             said = b""
             while b"has not answered" not in said:

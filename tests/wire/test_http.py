@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import inspect
+import itertools
 import os
 import socket
 import ssl
@@ -423,8 +424,11 @@ def gate(monkeypatch):
 
 
 async def begun(transport, listener):
-    """A request whose handshake is under way: what is noted of it, and its task."""
-    connecting = Connecting(asyncio.get_running_loop().time)
+    """A request whose handshake is under way: what is noted of it, and its task.
+
+    Each look at its clock takes a second: by uvloop's, which has milliseconds, a handshake may take no time.
+    """
+    connecting = Connecting(itertools.count(1.0).__next__)
     url = SecretUrl(f"http://127.0.0.1:{listener.getsockname()[1]}/")
     asking = asyncio.create_task(transport.open(url, {}, {}, fresh=True, connecting=connecting))
     async with asyncio.timeout(60):

@@ -38,6 +38,8 @@ TOGETHER = {  # what shares a server that takes seconds to start, or the syntax 
     "tests/plugins/lab/tuning/test_tune.py": "spark",
     "tests/plugins/follow/backends/test_kinesis.py": "kinesis",
     "tests/show/page/test_browser.py": "chromium",
+    "tests/crash/test_together.py": "two parents of children",
+    "tests/test_packages.py": "wheel",
 }
 
 APART = (  # none uses that session, and the process that has it has most to do

@@ -1,6 +1,7 @@
 """Commands that start warm: each ``python -m cfetch`` of a test is forked by a process that has imported it.
 
-So is a program of ``python -c`` that changes something of cfetch, and then runs it as ``CHANGED`` does.
+So is a program of ``python -c`` that changes something of cfetch, and then runs it as ``CHANGED`` does, and a
+child process of a run that a test has in its own process.
 
 Hundreds of tests run the real command, and to import it took a third of the suite's time. ``WarmPopen``
 stands in for ``subprocess.Popen``, also below asyncio. A forked command has its own number, pipes, directory
@@ -33,6 +34,7 @@ __all__ = ["WarmPopen", "import_all"]
 PROJECT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "cfetch"]
 CHANGED = 'runpy.run_module("cfetch", run_name="__main__", alter_sys=True)'  # the end of a program of a test
+CHILD = "from cfetch.tasks.processes.child import main; main()"  # the end of a program of ``Worker``
 AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENSSL_", "SSL_")
 HARMLESS = ("PYTHONPATH", "PYTHONUTF8")  # the one is looked at, the other is so in any case
 LAST = (
@@ -62,7 +64,7 @@ class WarmPopen(_Popen[Any]):
         environment = dict(os.environ if bound["env"] is None else bound["env"])
         words = list(map(os.fsdecode, bound["args"]))
         is_plain = all(bound[name] == value for name, value in _PLAIN.items() if name in bound)
-        code = words[2] if words[1:2] == ["-c"] and words[2].rstrip().endswith(CHANGED) else ""
+        code = _find_program(words)
         is_known = words[:3] == COMMAND or (code and words[0] == sys.executable)
         if not is_plain or not is_known or not _is_usual(environment):
             super()._execute_child(*args, **kwargs)  # type: ignore[misc]
@@ -77,6 +79,13 @@ class WarmPopen(_Popen[Any]):
         self._child_created = True
         names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         self._close_pipe_fds(*(bound[name] for name in names))  # type: ignore[attr-defined]
+
+
+def _find_program(words: list[str]) -> str:
+    """The program of ``-c``, if it is one that may start warm."""
+    if words[1:2] == ["-c"] and words[2].rstrip().endswith(CHANGED):
+        return words[2]
+    return words[3] if words[1:3] == ["-P", "-c"] and words[3].endswith(CHILD) else ""
 
 
 def _is_usual(environment: dict[str, str]) -> bool:

@@ -14,16 +14,16 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault
 from cfetch.storage.part_file import PartFile
-from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, encode_note, must_ask, note_for, proof_of
+from cfetch.storage.part_notes import PartNotes
+from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, must_ask, proof_of
 from cfetch.storage.running_hash import PartHash
 from cfetch.storage.spare_memory import copy_piece, give_back
-from cfetch.storage.staging import Leftover, boot_id
+from cfetch.storage.staging import Leftover
 
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges, Segment
 
 INLINE = InlineDisk()
-MOST_NOTED = 200  # ranges in a note, whose size is limited; bytes of further ranges are fetched again
 READ_BYTES = 1 << 20
 NOTE_EVERY_BYTES = 2 << 20  # in ranges: the most that kill -9 loses; a note takes 0.1 ms, 1 % at 200 MB/s
 READS_PER_TURN = 16  # 16 MiB, 10 ms: much more than a switch of threads, and still a prompt stop
@@ -59,52 +59,6 @@ async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: 
             more = await disk.long(lambda: read(READS_PER_TURN))
     finally:
         disk.tidy(file.close)  # it waits for a read under way, which may hang
-
-
-class PartNotes:
-    """Writes the notes by which later runs can continue a part: see ``resume``.
-
-    ``is_mirrored``: the present bytes' validator is a mirror's, and of no use in a later run. ``is_noted``:
-    there is a note about the present bytes. ``unnoted_bytes``: for a part in ranges, the bytes since the
-    last note.
-    """
-
-    __slots__ = ("_disk", "_entry", "_file", "is_mirrored", "is_noted", "unnoted_bytes")
-
-    def __init__(self, entry: Entry, file: PartFile, disk: Disk) -> None:
-        self._entry = entry
-        self._file = file
-        self._disk = disk
-        self.is_mirrored = self.is_noted = False
-        self.unnoted_bytes = 0
-
-    def leave_out_mirror(self, validator: str | None) -> str | None:
-        """The validator, if it is of use in a later run; None: it is a mirror's, or there is none."""
-        return None if self.is_mirrored else validator
-
-    def note_source(self, validator: str | None) -> None:
-        """Note the ETag of a part in order, if there is one, and the manifest has no hash."""
-        if validator is None or self.is_mirrored or self._entry.digest is not None:
-            return
-        note = encode_note(note_for(self._entry, validator, boot_id()))
-        self._disk.do(self._file.note, note)
-        self.is_noted = True
-
-    def encode_ranges(self, ranges: "HeldRanges", validator: str | None) -> bytes | None:
-        """The note of a part in ranges; None: a later run could not continue the part."""
-        own_validator = self.leave_out_mirror(validator)
-        if self._entry.digest is None and own_validator is None:
-            return None
-        held = ranges.held[:MOST_NOTED]
-        note = note_for(self._entry, own_validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
-        return encode_note(note)
-
-    def note_ranges(self, ranges: "HeldRanges", validator: str | None) -> None:
-        """Note which bytes are held now; this replaces an older note."""
-        self.unnoted_bytes = 0
-        note = self.encode_ranges(ranges, validator)
-        if note is not None:
-            self._disk.do(lambda: self._file.note(note, renews=True))
 
 
 class Part:

@@ -15,7 +15,8 @@ from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import SecretUrl
-from cfetch.plugins.follow.use_cases.follow import FollowOptions, follow
+from cfetch.plugins.follow.use_cases.follow import follow
+from cfetch.plugins.follow.use_cases.follow_options import FollowOptions
 from tests.cli.verbs import cfetch
 from tests.conditions.runner import call, secrets_in
 from tests.tasks.processes.soak import children_of

@@ -1,4 +1,4 @@
-"""An origin, and a parent of children that have imported everything, for all tests of a module."""
+"""An origin for the tests of a module, and a parent of children that have imported everything for all."""
 
 import pytest
 
@@ -11,8 +11,9 @@ def url():
         yield origin.url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def children():
+    """A process that takes a second of a processor to start; the tests of volumes have it too."""
     with Children() as made:
         yield made
 

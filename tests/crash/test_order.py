@@ -4,7 +4,7 @@ import pytest
 
 from cfetch.plugins.lab.bench.content import Synthetic
 from tests.crash.order import violations
-from tests.crash.scene import Children, Job, Scene, can_trace, serving
+from tests.crash.scene import Job, Scene, can_trace, serving
 
 STAGE = "/to/.cfetch/attempts/i/0"
 GOOD = f"""\
@@ -67,10 +67,10 @@ def test_a_flush_of_the_one_file_and_of_its_directory_will_do(one):
 
 
 @pytest.mark.skipif(can_trace() != "", reason=can_trace())
-def test_c93_a_real_run_is_in_order(tmp_path):
+def test_c93_a_real_run_is_in_order(tmp_path, children):
     """Eighty files in several groups: nothing is named or vouched for too early."""
     files = {f"d{i % 3}/{i}": Synthetic(str(i), 500 * i) for i in range(80)}
-    with serving(files, pace_bps=60_000.0) as origin, Children() as children:
+    with serving(files, pace_bps=60_000.0) as origin:
         scene = Scene(tmp_path, origin.url, children, job=Job(files, hashed=tuple(files)[::2]))
         done = scene.traced("-s", "200000", more=("--json", "--concurrency", "8"))
     assert done.code == 0, done.said

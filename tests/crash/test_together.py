@@ -58,9 +58,9 @@ class Meddler(threading.Thread):
 
 
 @pytest.fixture(scope="module")
-def pair():
-    with Children() as one, Children() as other:
-        yield one, other
+def pair(children):
+    with Children() as other:
+        yield children, other
 
 
 def one_round(folder, pair, seed, *, meddled):

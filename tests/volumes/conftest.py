@@ -5,8 +5,11 @@ import subprocess
 
 import pytest
 
-from tests.crash.scene import Children, can_trace
+from tests.crash.conftest import children
+from tests.crash.scene import can_trace
 from tests.volumes.hold import can_hold
+
+__all__ = ["children"]
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +34,3 @@ def strace():
     """Skips the test where there is none."""
     if why := can_trace():
         pytest.skip(why)
-
-
-@pytest.fixture(scope="module")
-def children():
-    """A parent of children that have imported everything."""
-    with Children() as made:
-        yield made

@@ -21,7 +21,7 @@ from cfetch.cli.verb_options import MAX_DELETE, parse_option, with_follow
 if TYPE_CHECKING:
     from cfetch.base.config.path_filter import PathFilter
     from cfetch.base.events import Listener
-    from cfetch.plugins.follow.use_cases.follow import FollowOptions
+    from cfetch.plugins.follow.use_cases.follow_options import FollowOptions
 
 
 POLL = duration(0.1, 86_400, "")
@@ -174,7 +174,7 @@ def follow(
       cfetch follow https://example.org/feed --to mirror/ --resync --delete
     """
     from cfetch.base.config.path_filter import PathFilter
-    from cfetch.plugins.follow.use_cases.follow import FollowOptions
+    from cfetch.plugins.follow.use_cases.follow_options import FollowOptions
 
     settings = resolved.settings
     options = FollowOptions(

@@ -1,6 +1,7 @@
 """Object stores as volumes, as sources, and as a shared state. Only this room knows obstore.
 
     object_store.py                      connections and logins of a store; what an error of it means
+    store_calls.py                       the calls under way at a store, and their end
     stores.py                            what each kind of store has of its own: variables, login
     logins.py                            logins that the tools of AWS, Google and Microsoft keep
     object_source.py  object_listing.py  objects as a source; listings with a spare request

@@ -20,9 +20,9 @@ from cfetch.storage.buckets.object_store import (
     About,
     FoundObject,
     ObjectStore,
-    StoreCalls,
 )
 from cfetch.storage.buckets.object_uploads import OpenUploads, abort_dead_uploads
+from cfetch.storage.buckets.store_calls import StoreCalls
 from cfetch.storage.etags import keep_etag
 from cfetch.storage.held_ranges import HeldRanges, Segment
 from cfetch.storage.resume import identity_of, proof_of

@@ -8,8 +8,9 @@ from functools import partial
 from cfetch.base.errors import VolumeFault
 from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
-from cfetch.storage.buckets.object_store import PIECE_BYTES, About, StoreCalls, Upload, piece_bytes_for
+from cfetch.storage.buckets.object_store import PIECE_BYTES, About, Upload, piece_bytes_for
 from cfetch.storage.buckets.object_uploads import OpenUploads
+from cfetch.storage.buckets.store_calls import StoreCalls
 
 MOST_UNSENT = 2  # pieces: one that is being sent, and one that is ready next
 

@@ -8,7 +8,7 @@ has a time limit. The text of obstore's errors holds URLs, so it is only read to
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from cfetch.base.errors import CfetchError, UsageError, VolumeFault
+from cfetch.base.errors import UsageError, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
@@ -38,7 +38,6 @@ ATTRIBUTE_BYTES = 1024  # S3 takes 2 KiB of all attributes together
 PAGE_KEYS = 1000  # as many as a store puts on a page of a listing
 RUNS = f"{STATE_NAME}/runs"  # the marks of runs, which are no files of anybody's
 MAX_KEY_BYTES = 1024  # UTF-8, with the prefix: the limit of all three
-LONGEST_END_S = 10.0  # at a run's end, the wait until uploads are ended; a store's own rule ends the rest
 MAX_RETRIES = 4  # some 8 s: enough for a store that asks to slow down, and short for a dead one
 MANY_RETRIES = 10_000  # for a store without which a run ends: the time-out ends them
 BACKOFF_S = (0.2, 3.0)  # between retries: at first, and at most
@@ -432,80 +431,6 @@ class Upload:
         was_sound, self._is_sound = self._is_sound, False
         await self._asked(f"{what} {printable(self._key)}", call)
         self._is_sound = was_sound
-
-
-class StoreCalls:
-    """The calls under way at a store: calls that somebody waits for, and calls that only tidy up.
-
-    Made and used in an event loop; ``monotonic`` is the run's clock. When the volume is abandoned, ``line``
-    is done, with a fault, and a new ``line`` begins.
-    """
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self.line: asyncio.Future[VolumeFault] = asyncio.get_running_loop().create_future()
-        self._monotonic = monotonic
-        self._since_s: dict[asyncio.Future[Any], float] = {}
-        self._tidying: set[asyncio.Task[None]] = set()
-        self._late: asyncio.Task[None] | None = None
-
-    async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Return the store's answer. Raises VolumeFault, also if the volume is abandoned meanwhile."""
-        line = self.line
-        asked = asyncio.ensure_future(call())
-        either: list[asyncio.Future[Any]] = [asked, line]
-        self._since_s[asked] = self._monotonic()
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if line.done():
-                raise line.result()
-            return asked.result()
-        finally:
-            asked.cancel()
-            del self._since_s[asked]
-
-    def tidy(self, step: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
-        """Carry out the call soon.
-
-        Its faults are ignored, as a store that refuses it also refuses more important calls.
-        """
-
-        async def carry_out() -> None:
-            with suppress(CfetchError):
-                await step()
-
-        task = asyncio.create_task(carry_out())
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
-        return task
-
-    def oldest_s(self, now_s: float) -> float:
-        """The age in seconds of the oldest call that somebody waits for."""
-        return max((now_s - since_s for since_s in self._since_s.values()), default=0.0)
-
-    def abandon(self, why: str, probe: Callable[[], Awaitable[None]]) -> None:
-        """Cancel the calls under way; ``probe`` is a call that shows when the store answers again."""
-        line, self.line = self.line, asyncio.get_running_loop().create_future()
-        line.set_result(VolumeFault(why))
-        self._late = self.tidy(probe)
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether the probe of ``abandon`` was neither answered nor timed out yet."""
-        return self._late is not None and not self._late.done()
-
-    async def wait_until_tidy(self) -> None:
-        """Wait until all calls that tidy up are done."""
-        while self._tidying:
-            await asyncio.wait(self._tidying)
-
-    async def close(self, others: Collection["asyncio.Task[None]"]) -> None:
-        """Give the calls that tidy up some time, then cancel them and the other tasks."""
-        if self._tidying:
-            await asyncio.wait(self._tidying, timeout=LONGEST_END_S)
-        late = [*self._tidying, *others]
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
 
 
 def _read_about(text: object) -> About | None:

@@ -20,7 +20,8 @@ from contextlib import contextmanager, nullcontext
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.plugins.follow.server.store import NewChange
-from cfetch.plugins.follow.use_cases.follow import FollowOptions, follow
+from cfetch.plugins.follow.use_cases.follow import follow
+from cfetch.plugins.follow.use_cases.follow_options import FollowOptions
 from tests.engine.drive import tree
 from tests.plugins.follow.http_world import HttpWorld
 

@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote
 
 from cfetch.base.config.settings import Settings
-from cfetch.plugins.follow.use_cases.follow import FollowOptions, follow
+from cfetch.plugins.follow.use_cases.follow import follow
+from cfetch.plugins.follow.use_cases.follow_options import FollowOptions
 from tests.engine.drive import tree
 
 __all__ = ["Mirror", "open_site"]

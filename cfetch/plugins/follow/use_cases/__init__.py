@@ -1,6 +1,7 @@
 """What ``cfetch follow`` does, a file each: a use case of a feed, without its flags and its printing.
 
     follow.py           keeps a directory in step with a feed: one removable plan after another
+    follow_options.py   what a user says about it, and whether that fits feed and destinations
     feed_plans.py       brings the changes of a feed by these plans, and deletes within a bound
     mirror.py           the destinations of a follower, and which files there are its own
     own_files.py        the record of the files that a follower has put in place

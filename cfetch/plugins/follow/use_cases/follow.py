@@ -14,17 +14,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from cfetch.base.clock import Clock, SystemClock
-from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import (
     CfetchError,
     CheckpointExpired,
-    ConfigError,
     FeedReplaced,
     HostileFeed,
     Interrupted,
@@ -38,7 +36,7 @@ from cfetch.base.records import Summary
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import SafePath
 from cfetch.plugins.follow.backends.change_log import forget_log
-from cfetch.plugins.follow.backends.opening import begins_at_times, find_host, lists_all_files, open_feed
+from cfetch.plugins.follow.backends.opening import find_host, lists_all_files, open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.checkpoint import MAX_PENDING
 from cfetch.plugins.follow.journal import STEP, Journal, JournalStep, locate_journal, name_feed
@@ -50,6 +48,7 @@ from cfetch.plugins.follow.source import Change, FeedSource
 from cfetch.plugins.follow.steps import Round, keep_latest, plan_rounds
 from cfetch.plugins.follow.tally import FollowTally
 from cfetch.plugins.follow.use_cases.feed_plans import FeedPlans
+from cfetch.plugins.follow.use_cases.follow_options import FollowOptions, check_options
 from cfetch.plugins.follow.use_cases.follow_text import (
     end_text,
     generation_text,
@@ -61,7 +60,7 @@ from cfetch.plugins.follow.use_cases.follow_text import (
 from cfetch.plugins.follow.use_cases.mirror import Mirror
 from cfetch.plugins.follow.use_cases.own_files import OwnFiles, locate_own_files
 from cfetch.plugins.monitors.telemetry import span_listener
-from cfetch.run.directories import Places, open_to_group, require_directory
+from cfetch.run.directories import open_to_group, require_directory
 from cfetch.run.signals import listen
 from cfetch.run.stoppable import StoppableRunner
 from cfetch.show.format import plural
@@ -82,35 +81,6 @@ NONSENSE_S = 600.0  # a feed may contradict itself for so long: servers behind a
 STALE_ONCE_S = 60.0  # patience of a single run: caches hold an answer for about a minute
 
 T = TypeVar("T")
-
-
-class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """``versions``: every version in its order, or for each path the last version in a step.
-
-    ``delete``: delete files that the source has deleted, at most ``max_delete`` of them within an hour (a
-    float is a share of the files in place). ``once``: end when nothing is new. Without ``route_cache``, each
-    read asks for the lineage. ``allow_hosts``: hosts besides the feed's own that its links may name.
-
-    ``resync``: forget the position, and compare all files here with the feed first. ``paths``: those of the
-    feed that are taken; the others are left alone. ``consistent``: a directory for ``Generations``.
-    ``adopt``: first take all files here for files of the feed, which may be replaced and deleted.
-    ``from_now``: where there is no position yet, leave alone what the feed has already; ``begin_s``: what
-    changed before this time, in seconds since 1970.
-    """
-
-    versions: Literal["all", "latest"] = "latest"
-    delete: bool = False
-    max_delete: float = 0.1
-    once: bool = False
-    poll_s: float = 5.0
-    route_cache: bool = True
-    allow_hosts: tuple[str, ...] = ()
-    resync: bool = False
-    paths: PathFilter = PathFilter()
-    consistent: Path | None = None
-    adopt: bool = False
-    from_now: bool = False
-    begin_s: float | None = None
 
 
 class Followed(NamedTuple):
@@ -142,7 +112,7 @@ def follow(
     asked: set[str] = set()  # addresses of the feed
     network = msgspec.structs.replace(make_network(settings.network, env), addresses=asked)
     where = require_directory(settings, "follow")
-    _check_options(feed, settings, options, where)
+    check_options(feed, settings, options, where)
     for note in network.notes:
         emit_line(note)
     generations = None
@@ -185,30 +155,6 @@ def follow(
             runner,
             lists_all=lists_all_files(feed),
         ).run()
-
-
-def _check_options(feed: str, settings: Settings, options: FollowOptions, where: Places) -> None:
-    """Raise ConfigError if options do not fit the feed or the destinations."""
-    if (settings.header or settings.bearer_env) and not settings.header_host:
-        raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")
-    if options.resync and options.delete and not lists_all_files(feed):
-        raise ConfigError(
-            "a stream keeps changes for days, and does not name older files: give --resync without --delete"
-        )
-    begins_late = options.from_now or options.begin_s is not None
-    if begins_late and (options.resync or options.consistent is not None):
-        raise ConfigError("--from leaves older files out; --resync and --consistent are for all of them")
-    if options.begin_s is not None and not begins_at_times(feed):
-        raise ConfigError(
-            f"--from TIME: {name_feed(feed)} does not say when its changes were made; give --from now, or "
-            "leave --from out to begin with the oldest change that the feed keeps"
-        )
-    if options.adopt and not where.directories:
-        raise ConfigError("--adopt is for directories; cfetch marks the objects that it puts in a store")
-    if options.delete and len(where.directories) < len(where.roots):
-        raise ConfigError("--delete is for directories; nothing is deleted in an object store")
-    if options.consistent is not None and (len(where.roots) != 1 or not where.directories):
-        raise ConfigError("--consistent is for one destination, which is a directory")
 
 
 async def _open_source(

@@ -8,7 +8,8 @@ import pytest
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CheckpointExpired, ConfigError, FeedReplaced, Refused
 from cfetch.plugins.follow.journal import Journal, locate_journal
-from cfetch.plugins.follow.use_cases.follow import FollowOptions, follow
+from cfetch.plugins.follow.use_cases.follow import follow
+from cfetch.plugins.follow.use_cases.follow_options import FollowOptions
 from tests.app.command import cfetch
 from tests.plugins.follow.follow_world import open_world
 

@@ -119,7 +119,7 @@ def test_a_slow_volume_does_not_hold_the_places_of_a_quick_one():
 def test_disks_share_what_their_host_bears(policy, disks, rate_bps):
     """A host that bears four serves all disks, whatever the run's own number of downloads at a time."""
     network = NetworkModel(latency_s=0.02, rate_bps=rate_bps)
-    four = scenario((60, 20 * MB), network=network, volumes_bps=disks)
+    four = scenario((60, 10 * MB), network=network, volumes_bps=disks)
     borne = msgspec.structs.replace(four, concurrency=32, options={"per_host": "4"})
     assert simulate(borne, policy).makespan_s < 1.05 * simulate(four, policy).makespan_s
 

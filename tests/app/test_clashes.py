@@ -8,6 +8,7 @@ import pytest
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.manifest.entry import SafePath
 from cfetch.manifest.folding import Folding
 from cfetch.plugins.lab.bench.content import Content, Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
@@ -203,12 +204,12 @@ def test_a_sync_settles_names_that_its_destination_folds(origin, tmp_path, monke
 def test_a_name_that_clashes_is_neither_new_nor_changed_nor_gone(tmp_path):
     """The catalogue of a sync leaves the file of the other entry alone, whatever names it folds."""
     with Catalogue(tmp_path / "c.sqlite") as catalogue:
-        for path in ("a", "a."):
+        for path in (SafePath("a"), SafePath("a.")):
             catalogue.add_listed(path, "1")
             catalogue.enter(path, Own(path, "v", Identity(1, 2, 3, 4)))
     with Catalogue(tmp_path / "c.sqlite") as catalogue:
-        for path in ("a", "a.", "n"):
-            catalogue.add_listed(path, "2")
+        for listed in ("a", "a.", "n"):
+            catalogue.add_listed(listed, "2")
         catalogue.note_clashes(["a.", "n"])
         catalogue.note_unproven()
         assert [*catalogue.find_changed()] == ["a"]

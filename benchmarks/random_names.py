@@ -4,7 +4,8 @@ A judge of its own (``tests/storage/name_worlds.py``) asks the file system itsel
 made and mounted as in ``file_systems.py`` (root); those of ``odd_mount.py`` are emulated by FUSE (needs ``pip
 install fusepy``, ``apt-get install fuse libfuse2``). Usage::
 
-    python benchmarks/random_names.py [--types ext4,xfs,btrfs,tmpfs,overlay,vfat,folding,short] [--worlds N] [--seed N]
+    python benchmarks/random_names.py [--types ext4,xfs,btrfs,tmpfs,overlay,vfat,folding,short] [--worlds N]
+        [--seed N]
 
 Exit code 1 if a world was wrong. A file system whose tools or driver are absent is left out, with the reason.
 """

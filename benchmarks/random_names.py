@@ -4,7 +4,8 @@ A judge of its own (``tests/storage/name_worlds.py``) asks the file system itsel
 made and mounted as in ``file_systems.py`` (root); those of ``odd_mount.py`` are emulated by FUSE (needs ``pip
 install fusepy``, ``apt-get install fuse libfuse2``). Usage::
 
-    python benchmarks/random_names.py [--types ext4,tmpfs,overlay,vfat,folding,short] [--worlds N] [--seed N]
+    python benchmarks/random_names.py [--types ext4,xfs,btrfs,tmpfs,overlay,vfat,folding,short] [--worlds N]
+        [--seed N]
 
 Exit code 1 if a world was wrong. A file system whose tools or driver are absent is left out, with the reason.
 """
@@ -30,7 +31,7 @@ from tests.crash.scene import Children, serving
 from tests.storage.name_worlds import files_of, judge, make_world, play
 
 EMULATED = ("vfat", "folding", "short")
-TYPES = ("ext4", "tmpfs", "overlay", *EMULATED)
+TYPES = ("ext4", "xfs", "btrfs", "tmpfs", "overlay", *EMULATED)
 MOUNT_TRIES, MOUNT_PAUSE_S = 100, 0.05
 
 

@@ -301,7 +301,7 @@ def _join_small(blocks: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
 
 
 class _Comparison:
-    """Compares entries that want the same path, and reports collisions as faults.
+    """Compares entries that want the same path: which repeat another, and what becomes of those that clash.
 
     ``repeated``: the indexes of entries that only repeat an earlier one; ``left_out``: those that collide
     with another, if faulty rows are skipped. ``settled``: all others that collide, if there are any.

@@ -8,8 +8,10 @@ import pytest
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.manifest.entry import SafePath
 from cfetch.manifest.folding import Folding
-from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Content, Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.run.catalogue import Catalogue, Own
 from cfetch.run.volumes import Volumes
 from cfetch.storage.directory import Identity
@@ -202,12 +204,12 @@ def test_a_sync_settles_names_that_its_destination_folds(origin, tmp_path, monke
 def test_a_name_that_clashes_is_neither_new_nor_changed_nor_gone(tmp_path):
     """The catalogue of a sync leaves the file of the other entry alone, whatever names it folds."""
     with Catalogue(tmp_path / "c.sqlite") as catalogue:
-        for path in ("a", "a."):
+        for path in (SafePath("a"), SafePath("a.")):
             catalogue.add_listed(path, "1")
             catalogue.enter(path, Own(path, "v", Identity(1, 2, 3, 4)))
     with Catalogue(tmp_path / "c.sqlite") as catalogue:
-        for path in ("a", "a.", "n"):
-            catalogue.add_listed(path, "2")
+        for listed in ("a", "a.", "n"):
+            catalogue.add_listed(listed, "2")
         catalogue.note_clashes(["a.", "n"])
         catalogue.note_unproven()
         assert [*catalogue.find_changed()] == ["a"]
@@ -237,6 +239,26 @@ def test_faulty_rows_that_are_skipped_include_those_that_clash(origin, tmp_path)
     assert call("download", rows, *words, "--quiet").code == 0
     assert tree(to) == BROUGHT
     assert call("verify", rows, *words).code == 0
+
+
+def test_the_link_of_a_renamed_file_is_renewed(tmp_path, monkeypatch):
+    """The list is read again by what the destination does with names, or nobody would know the new name."""
+    monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(case=True))
+    versions = iter(range(1, 9))
+
+    class Renewing(dict[str, Content | bytes]):
+        """Another link for the second file at each reading of the list."""
+
+        def get(self, key, default=None):
+            if key != "l.jsonl":
+                return super().get(key, default)
+            rows = [{"url": "s/0", "path": "a"}, {"url": f"s/1?n={next(versions)}", "path": "A"}]
+            return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+    with served(Renewing(FILES), {"s/1": Fault(kind="status", status=403)}) as server:
+        ran = call("download", f"{server.url}l.jsonl", "--to", tmp_path, "--clash", "rename", "--json")
+    assert ran.code == 0, ran.err
+    assert tree(tmp_path) == {"a": bytes_of(0), "A-2": bytes_of(1)}
 
 
 def test_an_unknown_way_is_refused(tmp_path):

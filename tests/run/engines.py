@@ -4,6 +4,7 @@ import threading
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from cfetch.base.clock import SystemClock
@@ -106,13 +107,15 @@ class EngineContract:
 
     @pytest.fixture
     def scene_of(self, tmp_path):
-        """A run of ``FILES`` at an origin."""
+        """A run of ``FILES`` at an origin; ``twin``: the last of them once more, under this path."""
 
         @contextmanager
-        def make(origin, **options):
+        def make(origin, *, twin=None, **options):
             settings = Settings(to=(str(tmp_path / "to"),), mitigation=False, **options)
             host = origin.url.removeprefix("http://").strip("/")
             entries = [entry_of(n, name, b"", size=1000, host=host) for n, name in enumerate(NAMES)]
+            if twin is not None:
+                entries.append(msgspec.structs.replace(entries[-1], path=twin))
             (tmp_path / "plan").mkdir()
             with freeze_entries(entries, name="m.json", directory=tmp_path / "plan") as plan:
                 scene = Scene(tmp_path, plan, settings)
@@ -145,6 +148,15 @@ class EngineContract:
         assert summary.retries == len(scene.of(RetryScheduled)) == 1
         assert scene.guard.committed == []
         assert tree(scene.to) == {name: body for name, body in whole(FILES).items() if name != NAMES[0]}
+
+    def test_an_entry_whose_name_is_anothers_fails_alone(self, scene_of):
+        """Without a request, though a file of its size stands under that name."""
+        with served(FILES) as origin, scene_of(origin, twin=NAMES[0]) as scene:
+            summary = scene.go()
+            assert asked(origin) == dict.fromkeys(NAMES, 1)
+        assert (summary.exit_code, summary.files.done, summary.files.failed) == (1, 6, 1)
+        assert [(failure.path, failure.kind) for failure in summary.failures] == [(NAMES[0], "clash")]
+        assert tree(scene.to) == whole(FILES)
 
     def test_a_stop_before_it_begins_ends_it_at_once(self, scene_of):
         """The reason is emitted, and nothing stays under way."""

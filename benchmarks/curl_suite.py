@@ -19,6 +19,7 @@ feature             an option of curl does what cfetch has nothing for; without 
 import argparse
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -43,7 +44,7 @@ from cfetch.manifest.urls import encode_url  # noqa: E402
 from cfetch.plugins.lab.bench.child import clean_environment  # noqa: E402
 from tests.warm import WarmPopen  # noqa: E402
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
 IN_NAMESPACE = "CURL_SUITE_NAMESPACE"
 FEATURES = frozenset(
     {"http", "https", "cookies", "SSL", "OpenSSL", "IPv6", "Largefile", "local-http", "proxy"}
@@ -270,7 +271,8 @@ async def run(words: list[str], folder: Path, environment: dict[str, str]) -> tu
             out, error = await child.communicate()
             return child.returncode or 0, out.decode(errors="replace"), error.decode(errors="replace")
     except TimeoutError:
-        child.kill()
+        with contextlib.suppress(ProcessLookupError):  # it may have ended, and its pipe be open elsewhere
+            child.kill()
         await child.wait()
         return -9, "", f"not ended within {LIMIT_S:g} s"
 
@@ -503,6 +505,10 @@ async def main() -> None:
         async with places:
             for verdict in await judge.judge(case):
                 verdicts.append(verdict)
+                if args.json:
+                    args.json.write_text(
+                        json.dumps([dataclasses.asdict(verdict) for verdict in verdicts], indent=1)
+                    )
                 if verdict.word != "equal" or args.only:
                     print(
                         verdict.number,
@@ -517,8 +523,6 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="curl-suite-") as name:
         judge = Judge(Path(name))
         await asyncio.gather(*map(play, cases))
-    if args.json:
-        args.json.write_text(json.dumps([dataclasses.asdict(verdict) for verdict in verdicts], indent=1))
     print(f"\n{len(verdicts)} runs of {len(cases)} cases")
     for word, count in Counter(verdict.word for verdict in verdicts).most_common():
         print(f"{count:5} {word}")

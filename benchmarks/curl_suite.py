@@ -19,6 +19,7 @@ feature             an option of curl does what cfetch has nothing for; without 
 import argparse
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -30,6 +31,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import trustme
@@ -43,7 +45,9 @@ from cfetch.manifest.urls import encode_url  # noqa: E402
 from cfetch.plugins.lab.bench.child import clean_environment  # noqa: E402
 from tests.warm import WarmPopen  # noqa: E402
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0
+GATHER_S = 2.0
+MOST_AT_ONCE = 24
 IN_NAMESPACE = "CURL_SUITE_NAMESPACE"
 FEATURES = frozenset(
     {"http", "https", "cookies", "SSL", "OpenSSL", "IPv6", "Largefile", "local-http", "proxy"}
@@ -270,7 +274,8 @@ async def run(words: list[str], folder: Path, environment: dict[str, str]) -> tu
             out, error = await child.communicate()
             return child.returncode or 0, out.decode(errors="replace"), error.decode(errors="replace")
     except TimeoutError:
-        child.kill()
+        with contextlib.suppress(ProcessLookupError):  # it may have ended, and its pipe be open elsewhere
+            child.kill()
         await child.wait()
         return -9, "", f"not ended within {LIMIT_S:g} s"
 
@@ -316,14 +321,74 @@ async def ask_curl(
     return Result(files, names, said)
 
 
-async def ask_cfetch(
-    operation: Operation,
-    folder: Path,
-    environment: dict[str, str],
-    more: tuple[str, ...] = (),
-    stated: Result | None = None,
-) -> Result:
-    """cfetch, with further options, or with what is stated of the files."""
+Entries: TypeAlias = list[dict[str, object]]
+
+
+class Batches:
+    """Runs of cfetch for many cases at a time, where none needs options of its own: a start takes the most.
+
+    What has the same options is gathered for ``GATHER_S``. If the list has a fault, each is run by itself.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: dict[
+            tuple[str, ...], list[tuple[list[dict[str, object]], asyncio.Future[Result]]]
+        ] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, words: tuple[str, ...], entries: Entries) -> Result:
+        """The files of the entries, and what was said of them."""
+        waiting = self._waiting.setdefault(words, [])
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        waiting.append((entries, future))
+        if len(waiting) == 1:
+            task = asyncio.create_task(self._run_soon(words))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _run_soon(self, words: tuple[str, ...]) -> None:
+        await asyncio.sleep(GATHER_S)
+        waiting = self._waiting.pop(words)
+        groups = [waiting[start : start + MOST_AT_ONCE] for start in range(0, len(waiting), MOST_AT_ONCE)]
+        await asyncio.gather(*(self._run(words, group) for group in groups))
+
+    async def _run(self, words: tuple[str, ...], group: list[tuple[Entries, asyncio.Future[Result]]]) -> None:
+        with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            entries = [
+                entry | {"path": f"{number}/{entry['path']}"}
+                for number, (some, _) in enumerate(group)
+                for entry in some
+            ]
+            (folder / "m.json").write_text(json.dumps({"version": 1, "files": entries}))
+            code, _, said = await run([*words, "--concurrency", "64"], folder, {})
+            if code == 2 and len(group) > 1:
+                await asyncio.gather(*(self._run(words, [one]) for one in group))
+                return
+            errors = {} if code == 2 else read_errors(folder / "out")
+            for number, (some, future) in enumerate(group):
+                paths = [f"{number}/{entry['path']}" for entry in some]
+                files = [read_file(folder / "out" / path) for path in paths]
+                words_of = [f"failed: {path}: {errors[path]}" for path in paths if path in errors]
+                future.set_result(Result(files, [], "\n".join(words_of) or said))
+
+
+def read_errors(to: Path) -> dict[str, str]:
+    """The errors by path, of the metrics of a run."""
+    lines = [line for path in to.glob(".cfetch/metrics/*.jsonl") for line in path.read_text().splitlines()]
+    records = map(json.loads, lines)
+    return {record["path"]: str(record["error"]) for record in records if record.get("error")}
+
+
+def read_file(path: Path) -> bytes | None:
+    """The bytes of a file; None: it is not there."""
+    return path.read_bytes() if path.is_file() else None
+
+
+def list_entries(operation: Operation, more: tuple[str, ...], stated: Result | None) -> Entries:
+    """The entries of an operation's manifest."""
     entries = []
     for number, url in enumerate(operation.urls):
         entry: dict[str, object] = {"url": url} | operation.entry
@@ -338,24 +403,36 @@ async def ask_cfetch(
             body = stated.files[number] or b""
             entry |= {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
         entries.append(entry)
-    (folder / "m.json").write_text(json.dumps({"version": 1, "files": entries}))
+    return entries
+
+
+async def ask_cfetch(
+    operation: Operation,
+    folder: Path,
+    environment: dict[str, str],
+    batches: Batches | None,
+    more: tuple[str, ...] = (),
+    stated: Result | None = None,
+) -> Result:
+    """cfetch, with further options, or with what is stated of the files; ``batches`` None: by itself."""
+    entries = list_entries(operation, more, stated)
     words = [sys.executable, "-m", "cfetch", "download", "m.json", "--to", "out", "--stall-timeout", "4s"]
     words += ["--durability", "crash", "--retry-budget", "10s", *operation.cfetch]
     words += () if more in SAID else more
     words += [] if "--max-attempts" in words else ["--max-attempts", "1"]
     words += ["--name-by", "header"] if operation.is_named else []
+    is_plain = not (operation.cfetch or environment or operation.environment or operation.is_named)
+    if batches is not None and is_plain:
+        return await batches.ask(tuple(words), entries)
+    (folder / "m.json").write_text(json.dumps({"version": 1, "files": entries}))
     code, _, said = await run(words, folder, environment | operation.environment)
-    files: list[bytes | None] = [None] * len(entries)
-    if not (folder / "out").is_dir():
-        return Result(files, [], said)
     if operation.is_named:
-        paths = sorted(path for path in (folder / "out").iterdir() if path.name != ".cfetch")
+        files: list[bytes | None] = [None] * len(entries)
+        paths = [] if not (folder / "out").is_dir() else sorted((folder / "out").iterdir())
+        paths = [path for path in paths if path.name != ".cfetch"]
         files[0] = paths[0].read_bytes() if paths and code == 0 else None
         return Result(files, [path.name for path in paths], said)
-    for number, entry in enumerate(entries):
-        path = folder / "out" / str(entry["path"])
-        files[number] = path.read_bytes() if path.exists() else None
-    return Result(files, [], said)
+    return Result([read_file(folder / "out" / str(entry["path"])) for entry in entries], [], said)
 
 
 @dataclasses.dataclass(slots=True)
@@ -374,6 +451,7 @@ class Judge:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._batches = Batches(folder)
         authority = trustme.CA()
         self._ca_file = str(folder / "ca.pem")
         authority.cert_pem.write_to_path(self._ca_file)
@@ -395,7 +473,9 @@ class Judge:
                     return operation, await ask_curl(
                         operation, folder, environment, is_whole=bool(options["is_whole"])
                     )
-                return operation, await ask_cfetch(operation, folder, environment, **options)  # type: ignore[arg-type]
+                # One jar is for all files of a run, and a host's cookies are for all of its ports.
+                batches = None if "set-cookie" in case.text.lower() else self._batches
+                return operation, await ask_cfetch(operation, folder, environment, batches, **options)  # type: ignore[arg-type]
 
     async def judge(self, case: CurlCase) -> list[Verdict]:
         """A verdict on each operation of a case."""
@@ -503,6 +583,10 @@ async def main() -> None:
         async with places:
             for verdict in await judge.judge(case):
                 verdicts.append(verdict)
+                if args.json:
+                    args.json.write_text(
+                        json.dumps([dataclasses.asdict(verdict) for verdict in verdicts], indent=1)
+                    )
                 if verdict.word != "equal" or args.only:
                     print(
                         verdict.number,
@@ -517,8 +601,6 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="curl-suite-") as name:
         judge = Judge(Path(name))
         await asyncio.gather(*map(play, cases))
-    if args.json:
-        args.json.write_text(json.dumps([dataclasses.asdict(verdict) for verdict in verdicts], indent=1))
     print(f"\n{len(verdicts)} runs of {len(cases)} cases")
     for word, count in Counter(verdict.word for verdict in verdicts).most_common():
         print(f"{count:5} {word}")

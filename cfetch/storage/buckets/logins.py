@@ -120,6 +120,8 @@ def _find_aws(url: str, given: Mapping[str, str]) -> Login | None:
 
     def give_reason(error: Exception) -> str:
         name = type(error).__name__
+        if isinstance(error, botocore.exceptions.ClientError):  # its message may quote the request
+            name = printable(str(error.response.get("Error", {}).get("Code", name)), 60)
         if "SSO" in name or "Token" in name:
             option = f" --profile {profile}" if profile else ""
             return f"the login of {shown} has expired; run: aws sso login{printable(option)}"

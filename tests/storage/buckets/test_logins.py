@@ -1,10 +1,12 @@
 """Logins that the vendors' own tools keep, against stand-ins for these tools and their services."""
 
+import hashlib
 import json
 import os
 import socket
 import sys
 import threading
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -84,6 +86,7 @@ async def test_a_profile_may_assume_a_role(home, monkeypatch):
 
 
 SSO = """[profile work]
+region = us-east-1
 sso_session = s
 sso_account_id = 1
 sso_role_name = r
@@ -91,6 +94,90 @@ sso_role_name = r
 sso_region = us-east-1
 sso_start_url = https://sso.test
 """
+
+
+class Portal(BaseHTTPRequestHandler):
+    """AWS's portal of SSO, which has one account with two roles, and its service of tokens."""
+
+    def do_GET(self):
+        asked = parse_qs(urlsplit(self.path).query)
+        if self.headers["x-amz-sso_bearer_token"] != "CANARY-GOOD":
+            self.say(401, {"message": "Session token not found or invalid"}, "UnauthorizedException")
+        elif (asked["account_id"], asked["role_name"]) != (["1"], ["r"]):
+            self.say(403, {"message": "No access"}, "ForbiddenException")
+        else:
+            keys = {"accessKeyId": "ASIASSO", "secretAccessKey": "s", "sessionToken": "t"}
+            self.say(200, {"roleCredentials": keys | {"expiration": 4_070_908_800_000}})
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_known = (asked["grantType"], asked["refreshToken"]) == ("refresh_token", "CANARY-AGAIN")
+        self.say(200 if is_known else 400, {"accessToken": "CANARY-GOOD", "expiresIn": 3600})
+
+    def say(self, status, document, error=""):
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("x-amzn-ErrorType", error)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Nothing is printed."""
+
+
+@pytest.fixture
+def portal(home, monkeypatch):
+    """A profile with a login by SSO, and its portal; the function writes what `aws sso login` keeps."""
+    for module in ("botocore.credentials.SSOProvider", "botocore.tokens.SSOTokenProvider"):
+        # it has looked for the home when it was imported
+        monkeypatch.setattr(f"{module}._SSO_TOKEN_CACHE_DIR", str(home / ".aws/sso/cache"))
+    with HTTPServer(("127.0.0.1", 0), Portal) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name in ("SSO", "SSO_OIDC"):
+            monkeypatch.setenv(f"AWS_ENDPOINT_URL_{name}", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_PROFILE", "work")
+
+        def log_in(token, *, config=SSO, key="s", minutes=480, **more):
+            write(home / ".aws/config", config)
+            ends = (datetime.now(UTC) + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            kept = {"startUrl": "https://sso.test", "region": "us-east-1", "accessToken": token}
+            name = hashlib.sha1(key.encode()).hexdigest()
+            write(home / f".aws/sso/cache/{name}.json", json.dumps(kept | {"expiresAt": ends} | more))
+
+        yield log_in
+        server.shutdown()
+
+
+async def test_a_login_by_sso_signs_with_the_keys_of_its_role(portal):
+    """Of a session, as of a profile in the older form, which names the portal itself."""
+    portal("CANARY-GOOD")
+    assert (await sign("s3://bucket/a"))[:3:2] == ["ASIASSO", "us-east-1"]
+    older = SSO.replace("sso_session = s\n", "").replace("[sso-session s]\n", "")
+    portal("CANARY-GOOD", config=older, key="https://sso.test")
+    assert (await sign("s3://bucket/a"))[0] == "ASIASSO"
+
+
+async def test_a_login_by_sso_is_renewed_while_its_session_lasts(portal):
+    """With the token for that, as the tools of AWS do: no person has to log in."""
+    client = {"clientId": "c", "clientSecret": "CANARY", "registrationExpiresAt": "2099-01-01T00:00:00Z"}
+    portal("CANARY-OLD", minutes=1, refreshToken="CANARY-AGAIN", **client)
+    assert (await sign("s3://bucket/a"))[0] == "ASIASSO"
+
+
+@pytest.mark.parametrize(
+    ("token", "config", "message"),
+    [
+        ("CANARY-BAD", SSO, "has expired; run: aws sso login --profile work"),
+        ("CANARY-GOOD", SSO.replace("role_name = r", "role_name = x"), "ForbiddenException"),
+    ],
+)
+def test_what_the_portal_of_sso_refuses_is_named_with_the_next_step(portal, token, config, message):
+    """A token that it has ended, and a role that this user does not have; no token is shown."""
+    portal(token, config=config)
+    with pytest.raises(UsageError, match=message) as caught:
+        find_login("s3://bucket/p")
+    assert "CANARY" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -29,6 +30,7 @@ from cfetch.manifest.source import FetchChunk, Source
 if TYPE_CHECKING:
     from cfetch.manifest.settled_clashes import Settled
 
+_find_piece = attrgetter("piece")
 PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
 
 
@@ -217,7 +219,7 @@ def _freeze(
     folding: Folding = KEEPS_NAMES,
     clash: str = "fail",
 ) -> Plan:
-    """Seal the entries of ``blocks``; ``faults`` and ``document`` are complete when all of them have been read.
+    """Seal the entries of ``blocks``; ``faults`` and ``document`` are complete when all have been read.
 
     ``find_place`` names the manifest of an entry, if there are several, and its place there.
     """
@@ -270,7 +272,7 @@ def _seal_entries(
     has_pieces, told = False, 0
     for block in _join_small(blocks):
         file.extend(block)
-        has_pieces = has_pieces or any([entry.piece is not None for entry in block])
+        has_pieces = has_pieces or any(map(_find_piece, block))
         if progress is not None and len(file) - told >= PROGRESS_ENTRIES:
             told = len(file)
             progress(told)

@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 class PlainRows(NamedTuple):
-    """Rows of which ``plain_rows.py`` has seen that no check can find a fault in them; a column for each key."""
+    """Rows in which no check can find a fault, as ``plain_rows.py`` has seen; a column for each key."""
 
     lines: Sequence[int]
     urls: Sequence[str]

@@ -269,13 +269,13 @@ def _seal_entries(
     """Return the sealed file of all entries, and whether pieces are among them; ``files`` gets the file."""
     file = PlanFile(directory / FILE_NAME, folding)
     files.append(file)
-    has_pieces, told = False, 0
+    has_pieces, reported = False, 0
     for block in _join_small(blocks):
         file.extend(block)
         has_pieces = has_pieces or any(map(_find_piece, block))
-        if progress is not None and len(file) - told >= PROGRESS_ENTRIES:
-            told = len(file)
-            progress(told)
+        if progress is not None and len(file) - reported >= PROGRESS_ENTRIES:
+            reported = len(file)
+            progress(reported)
     file.seal()
     return file, has_pieces
 

@@ -115,7 +115,7 @@ def _write_class(excluded: str) -> str:
     return f"[{''.join(re.escape(char) for char in map(chr, range(33, 127)) if char not in excluded)}]"
 
 
-def start_pattern(keys: Collection[str], document: Document, excluded: str) -> Pattern | None:
+def _start_pattern(keys: Collection[str], document: Document, excluded: str) -> Pattern | None:
     """Begin the pattern of rows with these keys; None: such a row may need what no pattern knows."""
     hashes = _HASHES.intersection(keys)
     options = document.options
@@ -134,7 +134,7 @@ def start_pattern(keys: Collection[str], document: Document, excluded: str) -> P
 
 def make_url_pattern(document: Document) -> Pattern | None:
     """The pattern of a plain list of URLs."""
-    pattern = start_pattern(["url"], document, "")
+    pattern = _start_pattern(["url"], document, "")
     return pattern and pattern.compile_lines(pattern.take("url"))
 
 
@@ -149,7 +149,7 @@ def make_csv_pattern(
     inside = r'\r\n\0"' + (r"\t" if delimiter == "\t" else "")
     left_out = rf'(?:"[^{inside}]*+(?:""[^{inside}]*+)*+"|(?!")[^{delimiter}"\r\n\0]*+)'
     for quote in ("", '"') if len(keys) <= MOST_COLUMNS else ():
-        pattern = start_pattern(stated, document, f'{delimiter}"')
+        pattern = _start_pattern(stated, document, f'{delimiter}"')
         if pattern is None:
             return None
         cells = []
@@ -181,7 +181,7 @@ def _write_object(
     text: str, position: int, fields: object, keys: Mapping[str, str], document: Document
 ) -> tuple[Pattern, str] | None:
     """Write the pattern of objects like the one at ``position``; None: it has other keys than ``fields``."""
-    pattern = start_pattern(list(keys.values()), document, '"\\')
+    pattern = _start_pattern(list(keys.values()), document, '"\\')
     if pattern is None or not isinstance(fields, dict) or text[position] != "{":
         return None
     pieces, position, names = [r"\{"], position + 1, []
@@ -198,11 +198,11 @@ def _write_object(
     return None
 
 
-class Feed:
+class PlainLines:
     """The lines of a source, and in place of plain ones ``PlainRows``."""
 
     def __init__(self, source: Source, faults: Faults, pattern: Pattern | None = None) -> None:
-        """With a ``pattern`` from the beginning there is no other."""
+        """Take lines of ``source``; if there is a ``pattern`` from the beginning, there is no other."""
         self._blocks = source.blocks(faults)
         self._pattern = pattern
         self._lessons = 0 if pattern else MOST_LESSONS
@@ -280,7 +280,7 @@ class Feed:
         return columns
 
 
-class Elements:
+class PlainElements:
     """Takes plain elements of an array that is read from a window of text."""
 
     def __init__(self, document: Document, find_keys: Callable[[object], Mapping[str, str]]) -> None:

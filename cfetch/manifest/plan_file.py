@@ -102,7 +102,7 @@ class PlanFile:
         self._batch_numbers: dict[str, int] = {}
         self.names_mirrors = False
         self.total_bytes = 0
-        self.sizes_unknown = self.without_hash = 0
+        self.without_hash = 0
         self.expires_at: float | None = None
 
     def __len__(self) -> int:
@@ -112,6 +112,11 @@ class PlanFile:
     def hosts(self) -> list[str]:
         """The hosts in the order of their first entries."""
         return list(self._host_numbers)
+
+    @property
+    def sizes_unknown(self) -> int:
+        """The number of entries whose size is not stated."""
+        return self.sizes.count(UNKNOWN_SIZE)
 
     @property
     def digest(self) -> str:
@@ -131,7 +136,6 @@ class PlanFile:
         urls, paths = [entry.url.value for entry in entries], [entry.path for entry in entries]
         sizes, digests = [entry.size_bytes for entry in entries], [entry.digest for entry in entries]
         self.paths.add(paths, before)
-        self.sizes_unknown += sizes.count(None)
         self.without_hash += digests.count(None)
         self.total_bytes += sum(filter(None, sizes))
         self.sizes = extend(self.sizes, [UNKNOWN_SIZE if size is None else size for size in sizes])

@@ -127,12 +127,12 @@ def texts(draw):
 
 def read(name, text, options, *, takes_plain, window_bytes=1 << 18):
     """Entries, faults as they were added, notes, and the number of rows."""
-    told = []
-    faults = Faults(lambda line, message: told.append((line, message)))
+    reported = []
+    faults = Faults(lambda line, message: reported.append((line, message)))
     opened = Source(io.BytesIO(text.encode()), name, window_bytes=window_bytes)
     walk = Reading(opened, options=options, faults=faults)
     walk.document.takes_plain = takes_plain
-    return list(walk), told, walk.document.notes, walk.rows, faults.total
+    return list(walk), reported, walk.document.notes, walk.rows, faults.total
 
 
 @given(texts(), OPTIONS, st.sampled_from([1 << 18, 100, 7]))

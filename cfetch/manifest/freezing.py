@@ -281,9 +281,15 @@ def _seal_entries(
 
 
 def _join_small(blocks: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
-    """Join blocks to such as have ``BLOCK`` entries or more, except for the last."""
+    """Join blocks to such as have half of ``BLOCK`` entries or more, but for a few."""
     joined: list[Entry] = []
     for block in blocks:
+        if len(block) >= BLOCK // 2:
+            if joined:
+                yield joined
+                joined = []
+            yield block
+            continue
         joined += block
         if len(joined) >= BLOCK:
             yield joined

@@ -12,7 +12,7 @@ takes no more time than any other list.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Any
 
 from cfetch.base.schemes import WEB
@@ -103,8 +103,8 @@ class Pattern:
             lines,
             columns["url"][begin:end],
             columns["path"][begin:end],
-            repeat(None) if sizes is None else [int(text) if text else None for text in sizes[begin:end]],
-            repeat(None)
+            None if sizes is None else [int(text) if text else None for text in sizes[begin:end]],
+            None
             if digests is None
             else [Digest(self._algorithm, text.lower()) if text else None for text in digests[begin:end]],
         )

@@ -10,6 +10,7 @@ Read in this order::
     unpacking.py                 one file's bytes from LZ4 frames, zstd or gzip, within a bound
     formats/                     one reader for each format: bytes to rows
     rows.py                      a row to an entry: the one place where rows become trusted
+    plain_rows.py                the plain rows of a long list, many at once
     columns.py  kept_columns.py  names.py    the meaning of columns, kept columns; paths that no row states
     url_template.py              URLs made of a table's columns
     fields.py  strict_json.py    one check for each key; JSON without traps
@@ -34,7 +35,7 @@ Read in this order::
 ::
 
     freeze: for row in reader(source):      memory does not grow with the manifest
-                entry = check_row(row)      or faults
+                entry = check_row(row)      or faults; many plain rows at once
             in blocks: plan_file.extend(entries); path_index.add(paths)
             compare candidates of collisions, seal the file
 

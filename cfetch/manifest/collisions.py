@@ -21,7 +21,7 @@ from cfetch.manifest.folding import KEEPS_NAMES, Folding, coarse_key
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
 MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again
-MOST_IN_MEMORY = 4096  # hashes of a bucket: 12 MiB for all buckets, and 48 KiB a write
+MOST_IN_MEMORY = 3072  # hashes of a bucket: 9 MiB for all buckets, and 24 KiB a write
 
 
 class DirectoriesAbove:

@@ -1,6 +1,7 @@
 """The parts of a manifest: entries, and safe relative paths as a type."""
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, NewType
 
 import msgspec
@@ -150,6 +151,27 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
     def position(self) -> int:
         """``offset``, or the entry's number if the manifest states no offset."""
         return self.id if self.offset is None else self.offset
+
+
+class PlainEntries(list[Entry]):
+    """Entries that state nothing but a URL, a path, a size and a hash, and their values as columns.
+
+    A column of sizes or hashes is None if no entry states one.
+    """
+
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        urls: Sequence[str],
+        paths: Sequence[SafePath],
+        sizes: Sequence[int | None] | None,
+        digests: Sequence[Digest | None] | None,
+    ) -> None:
+        super().__init__(entries)
+        self.urls = urls
+        self.paths = paths
+        self.sizes = sizes
+        self.digests = digests
 
 
 class Collision(NamedTuple):

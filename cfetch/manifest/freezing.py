@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cfetch.base.config.path_filter import PathFilter
     from cfetch.manifest.settled_clashes import Settled
 
+_find_piece = attrgetter("piece")
 PROGRESS_ENTRIES = 20 * BLOCK  # about a tenth of a second
 _NO_CLASH: tuple[int, Clash | None] = (-1, None)
 
@@ -224,7 +226,7 @@ def _freeze(
     clash: str = "fail",
     paths: "PathFilter | None" = None,
 ) -> Plan:
-    """Seal the entries of ``blocks``; ``faults`` and ``document`` are complete when all of them have been read.
+    """Seal the entries of ``blocks``; ``faults`` and ``document`` are complete when all have been read.
 
     ``find_place`` names the manifest of an entry, if there are several, and its place there. ``paths``: what
     is taken; an entry does not clash with one that is not.
@@ -277,21 +279,27 @@ def _seal_entries(
     """Return the sealed file of all entries, and whether pieces are among them; ``files`` gets the file."""
     file = PlanFile(directory / FILE_NAME, folding)
     files.append(file)
-    has_pieces, told = False, 0
+    has_pieces, reported = False, 0
     for block in _join_small(blocks):
         file.extend(block)
-        has_pieces = has_pieces or any([entry.piece is not None for entry in block])
-        if progress is not None and len(file) - told >= PROGRESS_ENTRIES:
-            told = len(file)
-            progress(told)
+        has_pieces = has_pieces or any(map(_find_piece, block))
+        if progress is not None and len(file) - reported >= PROGRESS_ENTRIES:
+            reported = len(file)
+            progress(reported)
     file.seal()
     return file, has_pieces
 
 
 def _join_small(blocks: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
-    """Join blocks to such as have ``BLOCK`` entries or more, except for the last."""
+    """Join blocks to such as have half of ``BLOCK`` entries or more, but for a few."""
     joined: list[Entry] = []
     for block in blocks:
+        if len(block) >= BLOCK // 2:
+            if joined:
+                yield joined
+                joined = []
+            yield block
+            continue
         joined += block
         if len(joined) >= BLOCK:
             yield joined

@@ -12,7 +12,7 @@ takes no more time than any other list.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate
 from typing import Any
 
 from cfetch.base.schemes import WEB
@@ -26,6 +26,7 @@ _HASHES = HEX_DIGITS.keys() - {"git_sha1"}  # which is right only beside a size
 _KEYS = _HASHES | {"url", "path", "size"}
 MOST_LESSONS = 8  # patterns of one list, as each takes milliseconds to make
 MOST_CHARS = 100_000  # of a plain line; a cell of 131,073 characters is a fault of CSV
+MOST_COLUMNS = 100  # of a pattern: a third of a millisecond for each
 TAUGHT_CHARS = 10_000  # of a value that teaches a pattern
 ELEMENTS_CHARS = 1 << 16  # of an array that are looked at together
 MOST_MISSES = 100  # in a row: then the elements have another form, which another lesson may teach
@@ -34,19 +35,22 @@ _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?"
 _HOST = (
     rf"(?:{'|'.join(WEB)})://"
-    rf"(?:(?:[A-Za-z0-9_-]+\.)*+[A-Za-z][A-Za-z0-9_-]*+|{_OCTET}(?:\.{_OCTET}){{3}}){_PORT}"
+    rf"(?:(?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+|{_OCTET}(?:\.{_OCTET}){{3}}){_PORT}"
 )
 _STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+"'
 _SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)"
 _NO_SPACE = re.compile(r"[^ \t\r\n]")
 _MEMBER = re.compile(rf'([ \t]*)("[^"\\\x00-\x1f]*+")([ \t]*:[ \t]*)({_SCALAR})([ \t]*)([,}}])')
 
-
 Columns = dict[str, list[Any]]
+"""The values of each key, in the order of the rows; None where a row is not plain."""
 
 
 class Pattern:
-    """The plain rows of one list. ``cells`` of a pattern are made by ``take``, in their order."""
+    """A regular expression whose groups are the values of a plain row.
+
+    ``take`` makes the part of each value, in their order; then one of the two ``compile`` methods is called.
+    """
 
     def __init__(self, excluded: str, *, names: bool) -> None:
         """``excluded``: characters that end a URL in this list. ``names``: the URLs name the files."""
@@ -55,7 +59,6 @@ class Pattern:
         self._query = f"{_write_class(f'{excluded}#')}*+"
         self._segment = f"{_write_class(f'{excluded}#?/')}*+"
         self._algorithm = ""
-        self._begin = ""
         self.regex = re.compile("")
 
     def take(self, key: str, *, is_optional: bool = False) -> str:
@@ -89,7 +92,7 @@ class Pattern:
         return self
 
     def find(self, text: str) -> Columns:
-        """The value of each key by match, which is by line; None where the line is not plain."""
+        """The values of all matches."""
         parts, step = self.regex.split(text), len(self._groups) + 1  # no tuples, which Python would count
         return {group: parts[place::step] for place, group in enumerate(self._groups, 1)}
 
@@ -100,8 +103,8 @@ class Pattern:
             lines,
             columns["url"][begin:end],
             columns["path"][begin:end],
-            repeat(None) if sizes is None else [int(text) if text else None for text in sizes[begin:end]],
-            repeat(None)
+            None if sizes is None else [int(text) if text else None for text in sizes[begin:end]],
+            None
             if digests is None
             else [Digest(self._algorithm, text.lower()) if text else None for text in digests[begin:end]],
         )
@@ -112,7 +115,7 @@ def _write_class(excluded: str) -> str:
     return f"[{''.join(re.escape(char) for char in map(chr, range(33, 127)) if char not in excluded)}]"
 
 
-def start_pattern(keys: Collection[str], document: Document, excluded: str) -> Pattern | None:
+def _start_pattern(keys: Collection[str], document: Document, excluded: str) -> Pattern | None:
     """Begin the pattern of rows with these keys; None: such a row may need what no pattern knows."""
     hashes = _HASHES.intersection(keys)
     options = document.options
@@ -131,7 +134,7 @@ def start_pattern(keys: Collection[str], document: Document, excluded: str) -> P
 
 def make_url_pattern(document: Document) -> Pattern | None:
     """The pattern of a plain list of URLs."""
-    pattern = start_pattern(["url"], document, "")
+    pattern = _start_pattern(["url"], document, "")
     return pattern and pattern.compile_lines(pattern.take("url"))
 
 
@@ -145,8 +148,8 @@ def make_csv_pattern(
     stated = [key for key in keys if key is not None]
     inside = r'\r\n\0"' + (r"\t" if delimiter == "\t" else "")
     left_out = rf'(?:"[^{inside}]*+(?:""[^{inside}]*+)*+"|(?!")[^{delimiter}"\r\n\0]*+)'
-    for quote in ("", '"'):
-        pattern = start_pattern(stated, document, f'{delimiter}"')
+    for quote in ("", '"') if len(keys) <= MOST_COLUMNS else ():
+        pattern = _start_pattern(stated, document, f'{delimiter}"')
         if pattern is None:
             return None
         cells = []
@@ -178,7 +181,7 @@ def _write_object(
     text: str, position: int, fields: object, keys: Mapping[str, str], document: Document
 ) -> tuple[Pattern, str] | None:
     """Write the pattern of objects like the one at ``position``; None: it has other keys than ``fields``."""
-    pattern = start_pattern(list(keys.values()), document, '"\\')
+    pattern = _start_pattern(list(keys.values()), document, '"\\')
     if pattern is None or not isinstance(fields, dict) or text[position] != "{":
         return None
     pieces, position, names = [r"\{"], position + 1, []
@@ -190,16 +193,16 @@ def _write_object(
         quote = "" if key is None or key == "size" else '"'
         pieces += [before, re.escape(name), colon, quote, value, quote, after, re.escape(end)]
         position = member.end()
-        if end == "}":
+        if end == "}" or len(names) > MOST_COLUMNS:
             return (pattern, "".join(pieces)) if names == list(fields) else None
     return None
 
 
-class Feed:
-    """The lines of a source, and in place of plain ones ``PlainRows``. ``lessons``: patterns it may still get."""
+class PlainLines:
+    """The lines of a source, and in place of plain ones ``PlainRows``."""
 
     def __init__(self, source: Source, faults: Faults, pattern: Pattern | None = None) -> None:
-        """With a ``pattern`` from the beginning there is no other."""
+        """Take lines of ``source``; if there is a ``pattern`` from the beginning, there is no other."""
         self._blocks = source.blocks(faults)
         self._pattern = pattern
         self._lessons = 0 if pattern else MOST_LESSONS
@@ -277,7 +280,7 @@ class Feed:
         return columns
 
 
-class Elements:
+class PlainElements:
     """Takes plain elements of an array that is read from a window of text."""
 
     def __init__(self, document: Document, find_keys: Callable[[object], Mapping[str, str]]) -> None:

@@ -57,7 +57,6 @@ class Plan:
         self.digest: str = file.digest
         self.total_bytes: int = file.total_bytes
         self.sizes_unknown: int = file.sizes_unknown
-        self.without_hash: int = file.without_hash
         self.expires_at: float | None = file.expires_at
         self.sizes: Sequence[int] = file.sizes
         self.host_of: Sequence[int] = file.host_of
@@ -71,6 +70,11 @@ class Plan:
         """Files by host, in the order of their first entries."""
         counts = Counter(self.host_of)
         return {host: counts[number] for number, host in enumerate(self.hosts)}
+
+    @property
+    def without_hash(self) -> int:
+        """The number of entries that state no hash."""
+        return self._file.without_hash
 
     @property
     def more_hosts(self) -> int:

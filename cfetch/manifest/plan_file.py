@@ -16,14 +16,16 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate, islice, pairwise, repeat
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.collisions import PathIndex
-from cfetch.manifest.entry import Entry
+from cfetch.manifest.entry import Entry, PlainEntries
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.urls import host_of, strip_signature
 
@@ -42,10 +44,10 @@ WIDER = {"B": "H", "H": "I", "i": "q", "I": "Q"}
 
 AHEAD_BYTES = 64 << 10  # some 500 records, read at once while entries are read in order
 
+_find_mirrors = attrgetter("mirrors")
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 _list_decoder = msgspec.msgpack.Decoder(list[Entry])
-_ARRAY_16_BYTES = 3  # before the elements of an array that has 16 to 65,535 of them
 _ARRAY, _ARRAY_32 = struct.Struct(">BI"), 0xDD  # how msgpack begins an array: its elements follow
 
 
@@ -100,7 +102,7 @@ class PlanFile:
         self._batch_numbers: dict[str, int] = {}
         self.names_mirrors = False
         self.total_bytes = 0
-        self.sizes_unknown = self.without_hash = 0
+        self.without_hash = 0
         self.expires_at: float | None = None
 
     def __len__(self) -> int:
@@ -110,6 +112,11 @@ class PlanFile:
     def hosts(self) -> list[str]:
         """The hosts in the order of their first entries."""
         return list(self._host_numbers)
+
+    @property
+    def sizes_unknown(self) -> int:
+        """The number of entries whose size is not stated."""
+        return self.sizes.count(UNKNOWN_SIZE)
 
     @property
     def digest(self) -> str:
@@ -125,22 +132,44 @@ class PlanFile:
         self._note(entries)
 
     def _note(self, entries: Sequence[Entry]) -> None:
+        if isinstance(entries, PlainEntries):
+            self._note_plain(entries)
+            return
         before = len(self.sizes)
         urls, paths = [entry.url.value for entry in entries], [entry.path for entry in entries]
         sizes, digests = [entry.size_bytes for entry in entries], [entry.digest for entry in entries]
         self.paths.add(paths, before)
-        self.sizes_unknown += sizes.count(None)
         self.without_hash += digests.count(None)
         self.total_bytes += sum(filter(None, sizes))
         self.sizes = extend(self.sizes, [UNKNOWN_SIZE if size is None else size for size in sizes])
         self.host_of = extend(self.host_of, self._number_hosts(urls))
-        self.names_mirrors = self.names_mirrors or any([entry.mirrors for entry in entries])
+        self.names_mirrors = self.names_mirrors or any(map(_find_mirrors, entries))
         self._note_batches([entry.batch for entry in entries], before)
         self._digest.update(identities_of(entries))
         expiries = [entry.expires_at for entry in entries]
         if expiries.count(None) < len(expiries):
             known = [expiry for expiry in expiries if expiry is not None]
             self.expires_at = min(*known, self.expires_at or known[0])
+
+    def _note_plain(self, entries: PlainEntries) -> None:
+        """Do the same for entries that state only what has a column, in half of the time."""
+        before, number = len(self.sizes), len(entries)
+        nothing = [None] * number
+        digests, known = entries.digests or nothing, entries.sizes or nothing
+        sizes = (
+            [UNKNOWN_SIZE if size is None else size for size in known]
+            if entries.sizes
+            else [UNKNOWN_SIZE] * number
+        )
+        self.paths.add(entries.paths, before)
+        self.without_hash += digests.count(None)
+        self.total_bytes += sum(filter(None, known))
+        self.sizes = extend(self.sizes, sizes)
+        self.host_of = extend(self.host_of, self._number_hosts(entries.urls))
+        self._note_batches(nothing, before)
+        urls = [strip_signature(url) if "?" in url or "#" in url else url for url in entries.urls]
+        stated = zip(urls, entries.paths, known, nothing, digests, nothing, repeat(()), nothing, strict=False)
+        self._digest.update(_encode_all(list(stated)))
 
     def _note_batches(self, batches: Sequence[str | None], before: int) -> None:
         numbers, some = self._batch_numbers, batches.count(None) < len(batches)
@@ -310,16 +339,21 @@ def extend(column: "array[int]", numbers: Sequence[int]) -> "array[int]":
 
 
 def identities_of(entries: Sequence[Entry]) -> bytes:
-    """What ``identity_of`` gives for each entry, in a third of the time if no entry is out of the ordinary."""
-    odd = [entry.range_start is not None or entry.mirrors != () for entry in entries]
-    if any(odd) or not 1 << 4 <= len(entries) < 1 << 16:
+    """What ``identity_of`` gives for each entry, in a third of the time if all are ordinary."""
+    if any([entry.range_start is not None or entry.mirrors for entry in entries]):  # noqa: C419 - quicker so
         return b"".join(map(identity_of, entries))
     stated = [
         (strip_signature(url) if "?" in (url := entry.url.value) or "#" in url else url, entry.path,
          entry.size_bytes, entry.offset, entry.digest, entry.batch, (), entry.chunk)
         for entry in entries
     ]  # fmt: skip
-    return _encoder.encode(stated)[_ARRAY_16_BYTES:]
+    return _encode_all(stated)
+
+
+def _encode_all(values: list[Any]) -> bytes:
+    """What the encoder gives for each, joined."""
+    encoded = _encoder.encode(values)  # an array: its length, and then its elements
+    return encoded[1 if len(values) < 1 << 4 else 3 if len(values) < 1 << 16 else 5 :]
 
 
 def identity_of(entry: Entry) -> bytes:

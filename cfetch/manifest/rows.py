@@ -4,17 +4,17 @@ A reader only finds rows; it never checks them. ``null`` means that a key was no
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import count
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cfetch.base.config.reading import ASKING, ReadingOptions
 from cfetch.base.schemes import HUGGING_FACE, is_object_url, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import choose_stronger, find_stated, needs_library
-from cfetch.manifest.entry import Digest, Entry, Piece, SafePath
+from cfetch.manifest.entry import Digest, Entry, Piece, PlainEntries, SafePath
 from cfetch.manifest.faults import Faults, kind_of, quoted_key
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
 from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
@@ -46,21 +46,25 @@ class Row(NamedTuple):
 
 
 class PlainRows(NamedTuple):
-    """Rows of which ``plain_rows.py`` has seen that no check can find a fault in them; a column for each key."""
+    """Rows in which no check can find a fault, as ``plain_rows.py`` has seen; a column for each key."""
 
     lines: Sequence[int]
     urls: Sequence[str]
     paths: Sequence[SafePath]
-    sizes: Iterable[int | None]
-    digests: Iterable[Digest | None]
+    sizes: Sequence[int | None] | None
+    digests: Sequence[Digest | None] | None
 
-    def make_entries(self, first: int) -> list[Entry]:
+    def make_entries(self, first: int) -> PlainEntries:
         """Make their entries, numbered from ``first`` on."""
-        columns = zip(count(first), self.lines, self.urls, self.paths, self.sizes, self.digests, strict=False)
-        return [
+        lines, urls, paths, sizes, digests = self
+        columns = zip(
+            count(first), lines, urls, paths, sizes or repeat(None), digests or repeat(None), strict=False
+        )
+        entries = [
             Entry(id=index, url=SecretUrl(url), path=path, size_bytes=size, digest=digest, line=line)
             for index, line, url, path, size, digest in columns
         ]
+        return PlainEntries(entries, urls, paths, sizes, digests)
 
 
 @dataclass

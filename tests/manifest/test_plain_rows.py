@@ -8,19 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.base.config.reading import ReadingOptions
-from cfetch.manifest import plain_rows, reading
+from cfetch.manifest import reading, source
 from cfetch.manifest.faults import Faults
+from cfetch.manifest.plan_file import identities_of, identity_of
 from cfetch.manifest.reading import Reading
-from cfetch.manifest.rows import PlainRows
+from cfetch.manifest.rows import check_row
 from cfetch.manifest.source import Source
 
 HOSTS = (
     "h.example", "a-b.c_d.example:8080", "127.0.0.1:59999", "localhost", "1.example", "h.example.", "127.1",
-    "256.0.0.1", "h.example:0", "h.example:65536", "h.example:60000", "me:pw@h", "[::1]", "h..example", "é.example", "",
+    "256.0.0.1", "h.example:0", "h.example:65536", "h.example:60000", "me:pw@h", "[::1]", "h..example",
+    "é.example", "",
 )  # fmt: skip
 TAILS = (
-    "/a", "/d/b.txt", "/c%20d", "/e?x=1&sig=a/b", "/f#md5=" + "0" * 32, "/g#x", "/", "", "?q", "//h", "/..", "/.cfetch",
-    "/a,b", "/a;b|c", '/a"b', "/i\\j", "/k l", "/é", "/~m", "/n:o", "/" + "p" * 256, "/q\t", "/A", "/r'", "/s\x7f",
+    "/a", "/d/b.txt", "/c%20d", "/e?x=1&sig=a/b", "/f#md5=" + "0" * 32, "/g#x", "/", "", "?q", "//h", "/..",
+    "/.cfetch", "/a,b", "/a;b|c", '/a"b', "/i\\j", "/k l", "/é", "/~m", "/n:o", "/" + "p" * 256, "/q\t", "/A",
+    "/r'", "/s\x7f",
 )  # fmt: skip
 URLS = st.builds(
     "{}://{}{}".format, st.sampled_from(["http", "https"]), st.sampled_from(HOSTS), st.sampled_from(TAILS)
@@ -124,12 +127,12 @@ def texts(draw):
 
 def read(name, text, options, *, takes_plain, window_bytes=1 << 18):
     """Entries, faults as they were added, notes, and the number of rows."""
-    told = []
-    faults = Faults(lambda line, message: told.append((line, message)))
-    source = Source(io.BytesIO(text.encode()), name, window_bytes=window_bytes)
-    walk = Reading(source, options=options, faults=faults)
+    reported = []
+    faults = Faults(lambda line, message: reported.append((line, message)))
+    opened = Source(io.BytesIO(text.encode()), name, window_bytes=window_bytes)
+    walk = Reading(opened, options=options, faults=faults)
     walk.document.takes_plain = takes_plain
-    return list(walk), told, walk.document.notes, walk.rows, faults.total
+    return list(walk), reported, walk.document.notes, walk.rows, faults.total
 
 
 @given(texts(), OPTIONS, st.sampled_from([1 << 18, 100, 7]))
@@ -137,3 +140,63 @@ def test_plain_rows_change_nothing(named_text, options, window_bytes):
     """Entries, faults, notes and numbers of rows are the same with patterns and without, for any list."""
     alone = read(*named_text, options, takes_plain=False)
     assert read(*named_text, options, takes_plain=True, window_bytes=window_bytes) == alone
+
+
+def write_long_list(kind, rows=3000):
+    """A list of files whose second column stays out, long enough that plain rows are looked for."""
+    urls = [f"https://h.example/{number % 7}/{number:06d}.jpg?v=1" for number in range(rows)]
+    objects = [
+        json.dumps({"url": url, "note": f"nr {number}", "size": number}) for number, url in enumerate(urls)
+    ]
+    return {
+        "m.txt": "\n".join(urls),
+        "m.csv": "url,note,size\n" + "\n".join(f'{url},"a ""note"", {n}",{n}' for n, url in enumerate(urls)),
+        "m.tsv": "url\tnote\tsize\n" + "\n".join(f"{url}\ta note\t{n}" for n, url in enumerate(urls)),
+        "n.csv": "\n".join(f"a note,{url},{n}" for n, url in enumerate(urls)),
+        "m.jsonl": "\n".join(objects),
+        "m.json": "[" + ",\n".join(objects) + "]",
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["m.txt", "m.csv", "m.tsv", "n.csv", "m.jsonl", "m.json"])
+def test_nearly_all_rows_of_a_long_list_are_plain(kind, monkeypatch):
+    """Of 3,000 rows that are alike, at most ten go through the checks of a single row; all come in order."""
+    checked = []
+    monkeypatch.setattr(reading, "check_row", lambda row, *more: checked.append(row) or check_row(row, *more))
+    walk = Reading(Source(io.BytesIO(write_long_list(kind).encode()), kind))
+    paths = [entry.path for entry in walk]
+    assert paths == [f"{number:06d}.jpg" for number in range(3000)]
+    assert len(checked) <= 10
+    assert walk.faults.total == 0
+
+
+def test_rows_of_another_form_teach_another_pattern(monkeypatch):
+    """A list whose second half has other keys is plain in both halves."""
+    checked = []
+    monkeypatch.setattr(reading, "check_row", lambda row, *more: checked.append(row) or check_row(row, *more))
+    first = write_long_list("m.jsonl")
+    second = "\n".join(f'{{"path": "d/{n}", "url": "https://h.example/{n}"}}' for n in range(3000))
+    assert len(list(Reading(Source(io.BytesIO(f"{first}\n{second}".encode()), "m.jsonl")))) == 6000
+    assert len(checked) < source.BLOCK_LINES + 10
+
+
+def test_a_row_after_a_line_that_is_too_long_has_its_own_line():
+    """The line of an entry in a table is that of its record, also behind lines that were left out."""
+    table = f"url,note\nhttps://h.example/a,b\n{'x' * (source.MAX_ROW_CHARS + 1)}\nhttps://h.example/c,d\n"
+    walk = Reading(Source(io.BytesIO(table.encode()), "m.csv"))
+    assert [entry.line for entry in walk] == [2, 4]
+
+
+def test_identities_of_many_entries_are_those_of_each():
+    """The bytes by which plans are equal do not depend on how many entries are noted together."""
+    rows = [
+        {"url": "https://h.example/a?X-Amz-Signature=1&id=2#x", "size": 5, "sha256": "ab" * 32, "batch": "b"},
+        {"url": "https://h.example/b", "offset": 7, "path": "é"},
+        {"url": "s3://bucket/why?.jpg"},
+        {"url": "https://h.example/c", "mirrors": ["https://m.example/c"]},
+        {"url": "https://h.example/d", "offset": 7, "length": 8},
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    *plain, mirrored, ranged = Reading(Source(io.BytesIO(lines.encode()), "m.jsonl"))
+    for entries in (plain * 20, [*plain * 20, mirrored], [*plain * 20, ranged], plain, []):
+        assert identities_of(entries) == b"".join(map(identity_of, entries))

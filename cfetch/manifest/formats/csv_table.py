@@ -21,7 +21,7 @@ from cfetch.manifest.strict_json import decode_text, read_digits
 from cfetch.manifest.url_template import UrlTemplate
 
 if TYPE_CHECKING:
-    from cfetch.manifest.plain_rows import Feed
+    from cfetch.manifest.plain_rows import PlainLines
 
 Record = tuple[int, list[str] | PlainRows]
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
@@ -39,29 +39,29 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     first_line = next(source.lines(Faults()), (1, ""))[1]
     stated = _SEPARATOR.match(first_line)
     delimiter = stated[1] if stated else _choose_delimiter(first_line, document)
-    feed = _make_feed(source, faults) if document.takes_plain else None
-    rows = _records(source, faults, delimiter, feed)
+    plain_lines = _make_lines(source, faults) if document.takes_plain else None
+    rows = _records(source, faults, delimiter, plain_lines)
     if stated:
         next(rows)
-    yield from read_records(rows, document, faults, feed, delimiter)
+    yield from read_records(rows, document, faults, plain_lines, delimiter)
 
 
-def _make_feed(source: Source, faults: Faults) -> "Feed":
-    from cfetch.manifest.plain_rows import Feed  # only long lists need it
+def _make_lines(source: Source, faults: Faults) -> "PlainLines":
+    from cfetch.manifest.plain_rows import PlainLines  # only long lists need it
 
-    return Feed(source, faults)
+    return PlainLines(source, faults)
 
 
 def read_records(
     rows: Iterable[Record],
     document: Document,
     faults: Faults,
-    feed: "Feed | None" = None,
+    plain_lines: "PlainLines | None" = None,
     delimiter: str = "",
 ) -> Iterator[Row]:
     """Yield the rows of a table, of which each record has its line and its cells.
 
-    ``feed`` learns how plain lines look, with this ``delimiter``.
+    ``plain_lines`` learns how plain lines look, with this ``delimiter``.
     """
     rows = iter(rows)
     columns = document.make_columns()
@@ -101,10 +101,10 @@ def read_records(
             )
         else:
             yield from table.make_rows(line, cells)
-            if feed is not None and feed.wants_lesson:
+            if plain_lines is not None and plain_lines.wants_lesson:
                 from cfetch.manifest.plain_rows import make_csv_pattern  # its caller has loaded it
 
-                feed.learn(make_csv_pattern(feed.last_line, delimiter, keys, names, document))
+                plain_lines.learn(make_csv_pattern(plain_lines.last_line, delimiter, keys, names, document))
     table.note_oddities()
 
 
@@ -216,16 +216,18 @@ def _list_keys(names: Sequence[str], columns: Columns) -> list[str | None]:
     return [chosen.get(name) for name in names]
 
 
-def _records(source: Source, faults: Faults, delimiter: str, feed: "Feed | None") -> Iterator[Record]:
-    """Yield each record with the number of its first line, and the plain rows that ``feed`` finds."""
-    lines = source.lines(faults) if feed is None else iter(feed.take_line, None)
+def _records(
+    source: Source, faults: Faults, delimiter: str, plain_lines: "PlainLines | None"
+) -> Iterator[Record]:
+    """Yield each record with the number of its first line, and the plain rows that ``plain_lines`` finds."""
+    lines = source.lines(faults) if plain_lines is None else iter(plain_lines.take_line, None)
     parser: Iterator[Record]
     if delimiter == "\t":
         parser = ((number, [_unquote(cell) for cell in text.split("\t")]) for number, text in lines if text)
     else:
         parser = _parse(lines, faults, delimiter)
     while True:
-        if feed is not None and (plain := feed.take_plain()) is not None:
+        if plain_lines is not None and (plain := plain_lines.take_plain()) is not None:
             yield plain.lines[0], plain
         elif (record := next(parser, None)) is not None:
             yield record

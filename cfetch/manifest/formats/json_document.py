@@ -18,7 +18,7 @@ from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP
 
 if TYPE_CHECKING:
-    from cfetch.manifest.plain_rows import Elements
+    from cfetch.manifest.plain_rows import PlainElements
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 TOO_LONG = f"a value is longer than {MAX_ROW_CHARS} characters"
@@ -30,7 +30,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     window = _Window(source)
     if window.peek() == "[":
         columns = document.make_columns()
-        rows = _list_rows(window, _make_elements(document, columns))
+        rows = _list_rows(window, _make_plain(document, columns))
         yield from _rename_rows(rows, columns, source, document, faults)
         return
     document.look_ahead = lambda: _find_base_url(source)
@@ -48,7 +48,7 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         if key == "files" and window.peek() == "[":
             own_keys = document.options is None or not document.options.names_columns
             foreign = None if own_keys else document.make_columns()
-            rows = _elements(window, "files", _make_elements(document, foreign))
+            rows = _elements(window, "files", _make_plain(document, foreign))
             if document.options is not None and own_keys:
                 rows = _refuse_foreign(rows, source)
             yield from rows if foreign is None else _rename_rows(rows, foreign, source, document, faults)
@@ -97,7 +97,7 @@ def read_elements(source: Source) -> Iterator[Row]:
     yield from _list_rows(_Window(source))
 
 
-def _list_rows(window: "_Window", plain: "Elements | None" = None) -> Iterator[Row]:
+def _list_rows(window: "_Window", plain: "PlainElements | None" = None) -> Iterator[Row]:
     yield from _elements(window, "rows", plain)
     if window.peek():
         raise BrokenDocumentError(window.line(), "there is text after the document's end")
@@ -157,12 +157,12 @@ def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, 
     window.expect("}")
 
 
-def _make_elements(document: Document, columns: Columns | None) -> "Elements | None":
+def _make_plain(document: Document, columns: Columns | None) -> "PlainElements | None":
     if not document.takes_plain:
         return None
-    from cfetch.manifest.plain_rows import Elements  # only long lists need it
+    from cfetch.manifest.plain_rows import PlainElements  # only long lists need it
 
-    return Elements(document, _take_keys if columns is None else columns.find_plain_keys)
+    return PlainElements(document, _take_keys if columns is None else columns.find_plain_keys)
 
 
 def _take_keys(fields: object) -> dict[str, str]:
@@ -186,7 +186,7 @@ def _rename_rows(
     document.notes.extend(columns.notes())
 
 
-def _elements(window: "_Window", array: str, plain: "Elements | None" = None) -> Iterator[Row]:
+def _elements(window: "_Window", array: str, plain: "PlainElements | None" = None) -> Iterator[Row]:
     window.expect("[")
     if window.peek() == "]":
         window.expect("]")
@@ -278,7 +278,7 @@ class _Window:
                 if end < len(self._text) or not self._more():  # a number at the edge may go on
                     return self._step(end, value)
 
-    def take(self, plain: "Elements", last: object) -> PlainRows | None:
+    def take(self, plain: "PlainElements", last: object) -> PlainRows | None:
         """Step over the plain elements that come next, each with its comma; None: there is none."""
         if (taken := plain.take(self._text, self.pos, self.line(), last)) is None:
             return None

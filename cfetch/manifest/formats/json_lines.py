@@ -14,15 +14,15 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
 if TYPE_CHECKING:
-    from cfetch.manifest.plain_rows import Feed
+    from cfetch.manifest.plain_rows import PlainLines
 
 
 def read_json_lines(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; blank lines are left out, and a line that is not JSON is a fault only of that line."""
     columns = document.make_columns() if document.options is not None else None
     first = source.begin == 0
-    feed = _make_feed(source, faults) if document.takes_plain else None
-    for line, text in source.lines(faults) if feed is None else feed.items():
+    plain_lines = _make_lines(source, faults) if document.takes_plain else None
+    for line, text in source.lines(faults) if plain_lines is None else plain_lines.items():
         if not isinstance(text, str):
             yield Row(line, text)
             continue
@@ -41,11 +41,11 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
                 yield Row(line, fields)
             else:
                 yield from (Row(line, each) for each in columns.expand(renamed))
-            if feed is not None and feed.wants_lesson and columns is not None:
-                from cfetch.manifest.plain_rows import make_json_pattern  # ``feed`` has loaded it
+            if plain_lines is not None and plain_lines.wants_lesson and columns is not None:
+                from cfetch.manifest.plain_rows import make_json_pattern  # ``plain_lines`` has loaded it
 
                 keys = columns.find_plain_keys(fields)
-                feed.learn(make_json_pattern(text, fields, keys, document))
+                plain_lines.learn(make_json_pattern(text, fields, keys, document))
         except BrokenDocumentError as error:
             faults.add(line, str(error))
         except ColumnError as error:
@@ -55,10 +55,10 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
         document.notes.extend(columns.notes())
 
 
-def _make_feed(source: Source, faults: Faults) -> "Feed":
-    from cfetch.manifest.plain_rows import Feed  # only long lists need it
+def _make_lines(source: Source, faults: Faults) -> "PlainLines":
+    from cfetch.manifest.plain_rows import PlainLines  # only long lists need it
 
-    return Feed(source, faults)
+    return PlainLines(source, faults)
 
 
 def _advise(source: Source) -> str:

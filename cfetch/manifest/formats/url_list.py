@@ -28,9 +28,9 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
 def _read_lines(source: Source, document: Document, faults: Faults) -> Iterator[tuple[int, str | PlainRows]]:
     if not document.takes_plain:
         return source.lines(faults)
-    from cfetch.manifest.plain_rows import Feed, make_url_pattern  # only long lists need it
+    from cfetch.manifest.plain_rows import PlainLines, make_url_pattern  # only long lists need it
 
-    return Feed(source, faults, make_url_pattern(document)).items()
+    return PlainLines(source, faults, make_url_pattern(document)).items()
 
 
 def _find_path(url: str) -> str | None:

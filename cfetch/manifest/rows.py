@@ -215,7 +215,7 @@ def _complete(
     if is_sound and is_piece and not any(problems):
         problems.append(_take_piece(values))
     if "url" not in fields:
-        problems.append("url: it is missing; an entry needs one")
+        problems.append("url: it is missing; an entry needs one, and --bad-rows skip leaves such rows out")
     elif "url" in values and fields.get("path") is None:
         problems.append(_set_default_path(values, index, document.options))
     if "digest" in values:

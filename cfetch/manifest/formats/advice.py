@@ -68,7 +68,7 @@ def make_refusal(name: str) -> Reader:
         from cfetch.manifest.formats.landing_pages import find_list_address
 
         address = find_list_address(source.own_url) if name == "html" and source.own_url else None
-        way = f"; its list of files is {address}: give that" if address else ""
+        way, what = f"; its list of files is {address}: give that" if address else "", name
         if name == "foreign-json":
             from cfetch.manifest.formats.json_links import advise_queries  # only a refusal advises
 
@@ -80,7 +80,8 @@ def make_refusal(name: str) -> Reader:
 
             way += _advise_queries(source) if name in ("text", "within") else ""
             way += advise_links(source)
-        raise BrokenDocumentError(0, f"{MESSAGES[name]}{way}")
+        what = "text" if name == "within" and not way else name  # its links are in comments
+        raise BrokenDocumentError(0, f"{MESSAGES[what]}{way}")
 
     return refuse
 

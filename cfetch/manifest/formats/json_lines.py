@@ -31,7 +31,8 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
         if text.strip() == "{":
             raise BrokenDocumentError(
                 line,
-                "an object begins that has no end on its line; write one on each line, as jq -c . FILE does",
+                "an object begins that has no end on its line; write one on each line, as jq -c . FILE does"
+                f"{_advise(source)}",
             )
         try:
             fields = decode_text(text, line)

@@ -43,6 +43,7 @@ class _Found:
     def __init__(self, path: str, leaf: str | None, keys: dict[str, None]) -> None:
         self.path, self.leaf, self.keys = path, leaf, keys
         self.links = self.files = self.clones = 0
+        self.has_gaps = False  # an object at the path lacks the link, or may do so
 
     def add(self, link: str) -> None:
         self.links += 1
@@ -110,6 +111,7 @@ def _merge(places: Iterable[_Found]) -> Iterable[_Found]:
             if len(group) < _ALIKE and not (len(group) > 1 and any(place.path == pattern for place in group)):
                 continue
             whole = _Found(pattern, group[0].leaf, group[0].keys)
+            whole.has_gaps = True
             for place in group:
                 whole.join(place)
             merged = [place for place in merged if place not in group] + [whole]
@@ -144,8 +146,9 @@ def _write(place: _Found, objects: Mapping[str, int]) -> str:
     path = place.path.replace(f"{_STEP}*{_STEP}", f"{_STEP}*[]{_STEP}").replace(_STEP, ".")
     if place.leaf is None:
         return path or "[]"
-    if path.endswith("[]") and objects.get(place.path, 0) > place.links:
-        path = f"{path[:-2]}[?{_quote(place.leaf)}]"
+    has_gaps = place.has_gaps or objects.get(place.path, 0) > place.links
+    if path.endswith("[]") and has_gaps:
+        path, has_gaps = f"{path[:-2]}[?{_quote(place.leaf)}]", False
     members = {"url": place.leaf}
     for key in place.keys:
         known = "size" if key.lower() in _SIZES else find_key(key)
@@ -154,7 +157,8 @@ def _write(place: _Found, objects: Mapping[str, int]) -> str:
     if len(members) == 1 and not path:
         return _quote(place.leaf)
     inner = ", ".join(f"{key}: {_quote(name)}" for key, name in members.items())
-    return f"{path}.{{{inner}}}" if path else f"{{{inner}}}"
+    gaps = " | [?url]" if has_gaps and ("[]" in path or "*" in path) else ""
+    return f"{path}.{{{inner}}}{gaps}" if path else f"{{{inner}}}"
 
 
 def _quote(key: str) -> str:

@@ -36,12 +36,14 @@ _STATEMENT = re.compile(
     r"|FROM|RUN|COPY|ADD|ENV|ARG|WORKDIR|CMD)\s"
     r"|\s*(?:[\w.-]{1,40}:|[-*+]|//|/\*|--|@@?|%|\+\+\+|---)\s"  # a key, an item, a comment, a change
     r"|.*(?:\(['\"]|\$[({]|,(?:md5|sha[0-9]{1,3})=)"
-    r"|\[[\w .-]{1,60}\]\s*\Z"
+    r"|\s*[A-Za-z_]\w*\(.*\);?\s*\Z"
     r"|(?:\S+\s+){5,}(?:[^\s.]+|\S+\.)\s*\Z"  # six words, of which the last has no ending of a file
     r"|\s+\S+\s.*\.\s*\Z",
     re.DOTALL,
 )
 """A line of a program, of a configuration, of YAML or of a change; no name of a file looks so."""
+
+_SECTION = re.compile(r"\[[\w .\"'/-]{1,60}\]\s*\Z")  # of a configuration
 
 _HTML_TAGS = frozenset({
     "a", "b", "br", "center", "div", "dl", "font", "form", "h2", "h3", "header", "hr", "i", "img", "li",
@@ -111,7 +113,8 @@ def _find_kind_of_code(lines: Sequence[str], head: str) -> str:
     """The kind of a text of which many lines are statements; empty if it may be a list of relative links."""
     links = sum("://" in line and not set(line.strip()) & set(" \t\"'") for line in lines)
     statements = sum(len(line) < 2000 and _STATEMENT.match(line) is not None for line in lines)
-    if statements <= links or 3 * statements < len(lines):
+    is_known = lines and _SECTION.match(lines[0]) is not None
+    if not is_known and (statements <= links or 3 * statements < len(lines)):
         return ""
     return "within" if "://" in head else "text"
 

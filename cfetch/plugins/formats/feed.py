@@ -6,6 +6,7 @@ The lengths that feeds state are often wrong or 0, so they are left out.
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.link_text import advise_links
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.plugins.formats.xml_elements import Element, read_elements
@@ -24,8 +25,7 @@ def read_feed(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     if not rows:
         raise BrokenDocumentError(
             0,
-            "it is a feed (RSS or Atom) without enclosures: its items are pages; --from-format links reads "
-            "them",
+            f"it is a feed (RSS or Atom) without enclosures: its items are pages{advise_links(source)}",
         )
     if lengths:
         document.notes.append(

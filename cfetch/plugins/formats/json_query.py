@@ -8,6 +8,7 @@ document in memory, so its length is limited.
 The rows may have foreign keys, as those of a table; a text is a URL.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,8 @@ from cfetch.manifest.source import MAX_DOCUMENT_BYTES, Source
 
 KEY = "@key"
 MAX_ELEMENT_BYTES = 64 << 20  # of one element of the array that is streamed
+_NUMBERS = frozenset({"size", "offset", "length"})
+_DIGITS = re.compile(r"[0-9]{1,18}\Z")
 _PROJECTIONS = frozenset({"projection", "filter_projection", "value_projection"})
 _STEPS = _PROJECTIONS | {"flatten"}
 
@@ -48,6 +51,7 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
         raise UsageError(f"--query is no expression of JMESPath: {reason}") from None
     if (converted := convert_to_json(source)) is not None:
         source = converted
+    are_texts = converted is not None  # YAML has no numbers without a schema
     path, rest, is_object = _split(parsed)
     query = ParsedResult(expression, parsed if rest is None else rest)
     columns = document.make_columns()
@@ -59,7 +63,8 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
             for fields in _list_rows(query.search(value)):
                 rows += 1
                 try:
-                    yield from (Row(0, each, "rows") for each in columns.expand(columns.rename(fields)))
+                    renamed = _convert_digits(columns.rename(fields)) if are_texts else columns.rename(fields)
+                    yield from (Row(0, each, "rows") for each in columns.expand(renamed))
                 except ColumnError as error:
                     faults.add(0, f"rows[{rows - 1}]: {error}")
     except JMESPathError as error:
@@ -69,6 +74,15 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
     if not rows:
         raise BrokenDocumentError(0, f"--query finds nothing in it{advise_queries(source)}")
     document.notes.extend(columns.notes())
+
+
+def _convert_digits(fields: object) -> object:
+    if not isinstance(fields, dict):
+        return fields
+    return {
+        key: int(value) if key in _NUMBERS and isinstance(value, str) and _DIGITS.match(value) else value
+        for key, value in fields.items()
+    }
 
 
 def _split(parsed: dict[str, Any]) -> tuple[str, dict[str, Any] | None, bool]:

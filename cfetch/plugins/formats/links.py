@@ -22,6 +22,7 @@ _COMMAND = re.compile(r"(?:\A|[\s;&|(`$])(wget2?|curl|aria2c)(?:\.exe)?\s")
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?([A-Za-z_]\w*)=(.*)\Z")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*\}|`")
+_NO_HOST = re.compile(r"[A-Za-z0-9+.-]+://(?:[^/?#]*(?:[{}$*%]|\.\.)|[./])")  # a format of a program
 _ATTRIBUTE = re.compile(
     r"""(?:\A|[\s"'])(?:href|src|url|xmlUrl)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""", re.IGNORECASE
 )
@@ -62,6 +63,7 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     is_script = head.startswith("#!") or _COMMAND.search(head) is not None
     variables: dict[str, str] = {}
     unused: dict[str, list[tuple[int, str]]] = {}  # links that a variable holds, until a command takes it
+    templates = 0
     waiting: Row | None = None  # aria2 names a file in the line below its URL
     for line, text in _join_lines(source, faults) if is_script else source.lines(faults):
         if waiting is not None:
@@ -83,7 +85,9 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
             _note_use(text, variables, unused)
             yield from _read_command(line, _replace(text, variables), faults)
             continue
-        rows = [Row(line, {"url": _undo_entities(link)}) for _, link in find_links(text)]
+        links = [link for _, link in find_links(text)]
+        rows = [Row(line, {"url": _undo_entities(link)}) for link in links if not _NO_HOST.match(link)]
+        templates += len(links) - len(rows)
         if len(rows) == 1 and not is_script:
             waiting = rows[0]
         else:
@@ -91,7 +95,9 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     if waiting is not None:
         yield waiting
     # what a script assigns in one branch after the other, or gives to a command in a way of its own
-    yield from (Row(line, {"url": link}) for links in unused.values() for line, link in links)
+    yield from (Row(line, {"url": link}) for held in unused.values() for line, link in held)
+    if templates:
+        document.notes.append(f"links whose host is a place-holder, and that are left out: {templates}")
 
 
 def _note_use(text: str, variables: dict[str, str], unused: dict[str, list[tuple[int, str]]]) -> None:
@@ -175,7 +181,11 @@ def _read_words(line: int, words: Sequence[str], faults: Faults) -> Iterator[Row
             urls += [link for _, link in find_links(word)]
     for place, url in enumerate(urls):
         if _UNKNOWN.search(url):
-            faults.add(line, "url: it has a variable or a pattern of the shell; write each URL out")
+            faults.add(
+                line,
+                "url: it has a variable or a pattern of the shell; write each URL out, or leave such lines "
+                "out by --bad-rows skip",
+            )
             continue
         fields: dict[str, object] = {"url": url}
         name = names[place] if place < len(names) and (program == "curl" or len(urls) == 1) else "-"
@@ -215,5 +225,5 @@ def _read_markup(source: Source, faults: Faults, *, is_html: bool) -> Iterator[R
         links += [(match.start(), match[1]) for match in _ELEMENT.finditer(text)]
         for _, written in sorted(links):
             link = unescape(written).strip()
-            if not _NO_FILE.match(link) and (is_html or "://" in link):
+            if not _NO_FILE.match(link) and not _NO_HOST.match(link) and (is_html or "://" in link):
                 yield Row(line, {"url": link})

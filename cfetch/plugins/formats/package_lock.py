@@ -19,7 +19,7 @@ _CRATES = "https://static.crates.io/crates"
 _YARN = "# yarn lockfile v1"
 _RESOLVED = re.compile(r'  resolved "?([^"\s]+?)(?:#([0-9a-f]{40}))?"?\Z')
 _INTEGRITY = re.compile(r'  integrity "?(\S[^"]*?)"?\Z')
-_FILES = ("sdist", "archive", "wheels")
+_FILES = ("sdist", "archive", "wheels", "files")  # the last is PDM's, if it is told to state URLs
 
 
 def is_lock(head: str) -> bool:

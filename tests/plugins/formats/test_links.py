@@ -70,6 +70,7 @@ def test_a_command_whose_request_is_not_known_is_a_fault(error_of, command, word
             f'<?xml version="1.0"?>\n<x xmlns="http://n.example/1"><u url="{H}a"/><v>{H}b</v></x>\n',
             ["a", "b"],
         ),
+        (f'<opml><outline type="rss" xmlUrl="{H}a"/></opml>\n', ["a"]),
     ],
 )
 def test_links_are_found_in_any_text(frozen, text, names):

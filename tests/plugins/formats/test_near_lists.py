@@ -35,7 +35,8 @@ def message_of(error_of, text, name="x", **options):
         ("a.md", f"[![Tests]({H}badge.svg)]({H}a)\n\nSome words about it.\n"),
         ("a.json", f'// see {H}a\n{{"image": 1}}\n'),
         ("a.bib", f"%%{H}x\n@article{{a,\n  title = {{A}},\n  url = {{{H}a}}\n}}\n"),
-        ("CMakeLists.txt", f'project(a)\nset(A b)\nfile(DOWNLOAD "{H}a" b)\nadd_library(a b.c)\n'),
+        ("conanfile.txt", f"[requires]\npoco/1.9\nzlib/1@u/c\nb/2\n{H}a\n"),
+        ("CMakeLists.txt", f"project(a VERSION 1)\nset(A b)\nset(B c)\nadd_library(a b.c)\n{H}a\n"),
         ("a.patch", f"{H}a\n--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@ x\n-\ta.b(c);\n+\ta.b(d);\n"),
     ],
 )
@@ -48,14 +49,13 @@ def test_a_recipe_or_a_program_is_no_list_of_another_kind(error_of, name, text):
     "text",
     [
         "altgraph==0.17.5 \\\n    --hash=sha256:c87b \\\n    --hash=sha256:1a2b\n",
-        "name: ci\non: push\njobs:\n  a:\n    steps:\n      - run: make.sh\n",
-        "vcpkg_from_github(\n    REPO boostorg/lambda\n    REF boost-1.0\n)\n",
+        "project(a VERSION 3.1)\nset(A b.c)\nadd_library(a a.c)\n",
         f"pip/__init__.py,sha256={MD5},357\npip/a.py,sha256={MD5},5\n",
     ],
 )
 def test_a_program_without_links_makes_no_files_of_its_lines(error_of, text):
     """A base URL would make a link of each."""
-    assert message_of(error_of, text, "x", base_url=BASE).startswith("it is text, not a list of links")
+    assert message_of(error_of, text, "x.txt", base_url=BASE).startswith("it is text, not a list of links")
 
 
 def test_names_with_blanks_and_equals_signs_stay_relative_links(frozen):
@@ -70,6 +70,12 @@ def test_names_with_blanks_and_equals_signs_stay_relative_links(frozen):
     [
         ("conandata.yml", CONAN, "sources.*.{url: url, sha256: sha256}", [f"sha256:{SHA}", None]),
         ("a.lock", LOCK, "p[].file.{url: url, md5: md5}", [f"md5:{MD5}"]),
+        (
+            "pixi.lock",
+            f"p:\n- conda: {H}a\n  size: 7\n  sha256: {SHA}\n- x: y\n",
+            "p[?conda].{url: conda, size: size, sha256: sha256}",
+            [f"sha256:{SHA}"],
+        ),
         ("a.yaml", f"--- \n- {H}a\n- {H}b\n", "[]", [None, None]),
         ("a.yaml", f"r:\n- url: {H}a\n  md5: ~\n- url: {H}b\n", "r[].{url: url, md5: md5}", [None, None]),
     ],
@@ -79,8 +85,9 @@ def test_yaml_and_toml_are_read_by_an_expression_that_the_refusal_names(
 ):
     """They have the shapes of JSON."""
     assert f"--query '{expression}' reads them" in message_of(error_of, text, name)
-    plan = frozen(text, name, options=ReadingOptions(query=expression))
-    assert [entry[3] for entry in entries_of(plan)] == hashes
+    entries = entries_of(frozen(text, name, options=ReadingOptions(query=expression)))
+    assert [entry[3] for entry in entries] == hashes
+    assert all(entry[2] in (None, 7) for entry in entries)
 
 
 def test_aliases_of_yaml_do_not_expand(error_of):
@@ -114,8 +121,8 @@ def test_links_in_variables_that_no_command_takes_are_read_too(frozen):
     ("text", "words"),
     [
         (f'<?xml version="1.0"?><x xmlns="{H}n"><y xmlns:z="{H}z"/></x>', "no list that cfetch knows"),
-        (f'<opml><outline text="a" xmlUrl="{H}a"/></opml>', "it has 1 link within it"),
-        (f"#!/bin/sh\n# see {H}a\nset -e\nmake\n", "commands of a script"),
+        (f"#!/bin/sh\n# see {H}a\nset -e\nmake\n", "it is text, not a list of links"),
+        (f'get(f"https://{{host}}/a")\nget("{H}a")\n', "it has 1 link within it"),
     ],
 )
 def test_a_refusal_counts_the_links_that_its_way_reads(error_of, text, words):

@@ -58,8 +58,8 @@ From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="Where there is no position yet: begin now, and leave alone what the feed has already (default: "
-        "begin with the oldest change that it keeps). A time is refused, as cfetch learns none of changes.",
+        help="On the first run, skip what the feed has already, and take only what comes later (default: "
+        "begin with the oldest change that it keeps). A time is refused, as feeds state none for a change.",
         metavar="now",
         show_default=False,
     ),
@@ -93,7 +93,7 @@ Verify = Annotated[
     bool,
     typer.Option(
         "--verify",
-        help="Only compare the files here with the feed, and name differences; change nothing.",
+        help="Compare the files here with the feed, name the differences and exit; nothing is changed.",
     ),
 ]
 Include = Annotated[
@@ -111,14 +111,14 @@ Status = Annotated[
     bool,
     typer.Option(
         "--status",
-        help="Only tell how far the follower of this directory is behind the feed, what waits, and its last "
+        help="Print how far this directory is behind the feed, what is waiting, and the last "
         "error; it may be running.",
     ),
 ]
 Consistent = Annotated[
     Path | None,
     typer.Option(
-        help="Whenever the files are as the feed at one moment, publish them as DIR/current: a symlink to a "
+        help="Whenever the files match the feed at one moment, publish them as DIR/current: a symlink to a "
         "directory of hard links, replaced in one step. DIR is on the file system of --to, and not in it.",
         metavar="DIR",
     ),

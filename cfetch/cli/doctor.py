@@ -40,7 +40,7 @@ def doctor(
     json: JsonOption = False,
     resolved: "Resolved",
 ) -> None:
-    """Check this installation, machine, destination and network. Paste it into a bug report.
+    """Check this installation, machine, destination and network. Paste the output into a bug report.
 
     The report names the versions of cfetch, Python and the libraries; the extras, and what each lacks; the
     limits of processors, memory, open files and threads; and what the destination's file system cannot do.

@@ -5,10 +5,14 @@ The short help (``short_help.py``) is made from the same parameters as the long 
 """
 
 import re
+import sys
 from typing import Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from cfetch.base.errors import UsageError
+from cfetch.base.registry import list_installed, load
 
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
 _HELP_ALL = "--help-all"
@@ -98,10 +102,31 @@ class _Helps:
 
 def _make_all_commands() -> Any:  # noqa: ANN401 - Typer keeps the class to itself
     """All verbs, where a run has only its own; half a second, which only a wrong option costs."""
-    from cfetch.cli.app import add_verbs, app  # that imports this module
+    every = typer.Typer()
+    add_all_verbs(every)
+    return typer.main.get_command(every)
 
-    add_verbs()
-    return typer.main.get_command(app)
+
+def add_all_verbs(app: typer.Typer) -> None:
+    """Add all verbs that ship and that plug-ins have."""
+    for name in list_installed("verbs"):
+        try:
+            verb = load("verbs", name)
+        except UsageError as error:  # one that does not load hides no other
+            print(f"cfetch: {error}", file=sys.stderr)
+        else:
+            add_verb(app, name, verb)
+
+
+def add_verb(app: typer.Typer, name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a group of them
+    """Add a verb with both kinds of help."""
+    if isinstance(verb, typer.Typer):
+        app.add_typer(verb, name=name, cls=HelpGroup)
+        for command in verb.registered_commands:
+            command.cls = Command
+    else:
+        no_arguments_is_help = name not in ("bench", "doctor")
+        app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
 
 
 class Command(_Helps, TyperCommand):

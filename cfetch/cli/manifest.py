@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Build manifests of lists and directories, check them, convert them.",
+    help="Build manifests from lists and directories, check and convert them.",
     no_args_is_help=True,
 )
 

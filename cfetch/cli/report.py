@@ -28,7 +28,7 @@ def report(
 
     Examples:
 
-      cfetch report data/.cfetch/metrics/*.jsonl
+      cfetch report data/
 
       cfetch report run.jsonl --json | jq .mitigations
 

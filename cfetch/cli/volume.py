@@ -192,7 +192,7 @@ def _set_paused(volumes: list[str], *, paused: bool, json: bool) -> None:
 @app.command(no_args_is_help=True)
 @with_still_volumes
 def rescan(*, json: JsonOption = False, settings: Settings) -> None:
-    """Count again what stands on the volumes, when files were changed by hand.
+    """Count the files on the volumes again, after some were changed by hand.
 
     A download places batches by the numbers in the records of earlier batches. The command looks at each file
     that they name, and corrects the numbers; it moves and removes no file.

@@ -110,7 +110,7 @@ def _learned_reason(tail: Tail, setup: MitigationSetup) -> str | None:
 
 
 def _of_rate_limit(tail: Tail, _setup: MitigationSetup) -> _Words:
-    return _Words(f"the run was as fast as {_rate_option(tail)} lets it be, {rate(tail.limit)}")
+    return _Words(f"the run reached the limit of {_rate_option(tail)}, {rate(tail.limit)}")
 
 
 def _rate_option(tail: Tail) -> str:

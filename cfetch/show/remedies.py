@@ -21,12 +21,14 @@ class Remedy(NamedTuple):
 
 
 LOGIN = frozenset({401, 403})  # statuses of links that need a login, or a fresh signature
+GONE = frozenset({404, 410})
 REMEDIES = (  # of failures that a repetition alone does not repair; the first row that fits counts
     Remedy(
         frozenset({Refused.kind, Expired.kind}),
         LOGIN,
         "log in (-H, --bearer-env, --netrc, --cookies), or get fresh links",
     ),
+    Remedy(frozenset({Refused.kind}), GONE, "correct the links of what is not there"),
     Remedy(
         frozenset({Refused.kind, Corrupt.kind}),
         frozenset(),

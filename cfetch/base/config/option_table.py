@@ -199,7 +199,7 @@ class OptionTable:
         byte_rate(
             1 << 10,
             1 << 40,
-            "Bytes per second in all, like 10M (default: no limit); by the time of day: "
+            "Bytes per second in total, like 10M (default: no limit); by the time of day: "
             "'08:00-18:00=2M else=20M'.",
             has_timetable=True,
         ),
@@ -614,7 +614,7 @@ class OptionTable:
     ] = None
     failed_from: Annotated[
         str | None,
-        text("FILE", "Only what the run of these metrics has left to do."),
+        text("FILE", "Only the files that the run of these metrics did not bring."),
     ] = None
     existing: Annotated[
         str,

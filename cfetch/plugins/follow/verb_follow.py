@@ -58,9 +58,9 @@ From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="Where there is no position yet: begin now, or with the first change after a time (UTC unless "
-        "it states its zone; for kinesis:// and cosmos+https://), and leave alone what the feed has already "
-        "(default: begin with the oldest change that it keeps).",
+        help="On the first run, skip what the feed has already, and take only what comes later, or what comes "
+        "after a time (UTC unless it states its zone; for kinesis:// and cosmos+https://). Default: begin with "
+        "the oldest change that the feed keeps.",
         metavar="now|TIME",
         show_default=False,
     ),
@@ -94,7 +94,7 @@ Verify = Annotated[
     bool,
     typer.Option(
         "--verify",
-        help="Only compare the files here with the feed, and name differences; change nothing.",
+        help="Compare the files here with the feed, name the differences and exit; nothing is changed.",
     ),
 ]
 Include = Annotated[
@@ -112,14 +112,14 @@ Status = Annotated[
     bool,
     typer.Option(
         "--status",
-        help="Only tell how far the follower of this directory is behind the feed, what waits, and its last "
+        help="Print how far this directory is behind the feed, what is waiting, and the last "
         "error; it may be running.",
     ),
 ]
 Consistent = Annotated[
     Path | None,
     typer.Option(
-        help="Whenever the files are as the feed at one moment, publish them as DIR/current: a symlink to a "
+        help="Whenever the files match the feed at one moment, publish them as DIR/current: a symlink to a "
         "directory of hard links, replaced in one step. DIR is on the file system of --to, and not in it.",
         metavar="DIR",
     ),

@@ -119,7 +119,7 @@ def bench(
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure mitigation on this machine: one workload without stragglers, left alone, and mitigated.
+    """Measure mitigation on this machine: one workload without stragglers, with them, and with mitigation.
 
     A loopback server in another process serves the files and slows some of them down. With --simulate there
     is no server: the engine runs in virtual time over a model of the network, under every policy. With

@@ -71,14 +71,14 @@ def tune(
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay past runs under other options, and recommend the best for their policy.
+    """Replay past runs with other options of their policy, and recommend the best.
 
     The values are chosen on some runs and checked on the others. Where they gain no more than noise, or there
     is too little data, the command says so, leaves the default and writes no file.
 
     Examples:
 
-      cfetch tune data/.cfetch/metrics/*.jsonl --out tuned.yaml
+      cfetch tune data/ --out tuned.yaml
 
       cfetch download manifest.json --config tuned.yaml
 

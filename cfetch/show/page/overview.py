@@ -35,6 +35,7 @@ _FIGURES = (
     _Figure("retries", lambda run: run.retries, lambda value: count(int(value)), -1),
     _Figure("exit code", lambda run: run.exit_code, lambda value: str(int(value))),
 )
+_BYTE_RATES = frozenset({"limit_rate", "limit_rate_per_host", "min_rate"})  # settings, in bytes per second
 MAIN = 4  # figures that every run has; of the others those that are not 0 are shown
 _UNWANTED = ("failed", "exit code")
 
@@ -121,12 +122,12 @@ def _note_of(figure: _Figure, line: RunLine) -> str:
 
 def list_settings(headers: Sequence[RunHeader], names: Sequence[str]) -> list[AnySection]:
     """The settings that differ from the defaults or between runs, and, folded, all others."""
-    defaults = {name: _show(value) for name, value in Settings().public().items()}
+    defaults = {name: _show(value, name) for name, value in Settings().public().items()}
     keys = sorted({*defaults, *(key for header in headers for key in header.settings)})
     changed: list[list[Cell | str]] = []
     usual: list[list[Cell | str]] = []
     for key in keys:
-        values = [_show(header.settings.get(key)) for header in headers]
+        values = [_show(header.settings.get(key), key) for header in headers]
         is_usual = all(key not in header.settings for header in headers) or all(
             value == defaults.get(key) for value in values
         )
@@ -145,9 +146,11 @@ def list_settings(headers: Sequence[RunHeader], names: Sequence[str]) -> list[An
     ]
 
 
-def _show(value: object) -> str:
+def _show(value: object, key: str) -> str:
     if value is None:
         return "–"
+    if key in _BYTE_RATES and isinstance(value, int | float):
+        return rate(value)
     if isinstance(value, list | tuple):
         return printable(", ".join(map(str, value)), 400)
     return printable(str(value).lower() if isinstance(value, bool) else str(value), 400)

@@ -1,4 +1,4 @@
-"""Names of runs and of their pages: what a person has called them, or else when they began. Pure."""
+"""Names of runs and of their pages: the name of a file, the destination, or when a run began. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,12 @@ def name_runs(headers: Sequence[RunHeader], sources: Sequence[str]) -> list[str]
     """A name for each run, all different. A single run needs none: it is this run."""
     if len(headers) == 1:
         return ["this run"]
-    plain = [_name_of(header, source) for header, source in zip(headers, sources, strict=True)]
+    places = [_place_of(header) for header in headers]
+    others = places if len({*places, ""}) == len(places) + 1 else _times_of(headers)
+    plain = [
+        _given_name(header, source) or other
+        for header, source, other in zip(headers, sources, others, strict=True)
+    ]
     uses, seen, names = Counter(plain), Counter[str](), []
     for name in plain:
         seen[name] += 1
@@ -26,11 +31,10 @@ def name_runs(headers: Sequence[RunHeader], sources: Sequence[str]) -> list[str]
 
 def title_of(headers: Sequence[RunHeader]) -> str:
     """The title of a page of these runs: where their files went."""
-    places = list(dict.fromkeys(header.destination.rstrip("/").rpartition("/")[2] for header in headers))
+    places = list(dict.fromkeys(map(_place_of, headers)))
     runs = "" if len(headers) == 1 else plural(len(headers), "run")
     if len(places) == 1 and places[0]:
-        place = shorten(places[0], NAME)
-        return f"cfetch: {runs} to {place}" if runs else f"cfetch: {place}"
+        return f"cfetch: {runs} to {places[0]}" if runs else f"cfetch: {places[0]}"
     return f"cfetch: {runs or 'a run'}"
 
 
@@ -43,7 +47,19 @@ def began_at(header: RunHeader | RunLine) -> str:
     return printable(f"{date} {time[:5]}{zone}", 40)
 
 
-def _name_of(header: RunHeader, source: str) -> str:
+def _place_of(header: RunHeader) -> str:
+    """The last part of the destination."""
+    return shorten(header.destination.rstrip("/").rpartition("/")[2], NAME)
+
+
+def _times_of(headers: Sequence[RunHeader]) -> list[str]:
+    """When each began; without the date if all began on one."""
+    times = [began_at(header) for header in headers]
+    dates = {time.partition(" ")[0] for time in times}
+    return [time.partition(" ")[2] or time for time in times] if len(dates) == 1 else times
+
+
+def _given_name(header: RunHeader, source: str) -> str:
+    """The name that a person gave to the file; empty: there is none."""
     stem = PurePath(source).name.partition(".")[0]
-    is_given = bool(stem) and stem != header.instant.partition(".")[0]
-    return shorten(stem, NAME) if is_given else began_at(header)
+    return shorten(stem, NAME) if stem != header.instant.partition(".")[0] else ""

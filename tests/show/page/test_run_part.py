@@ -167,7 +167,7 @@ def test_left_alone_is_a_curve_of_its_own():
 
 def test_two_runs_stand_beside_each_other_with_their_difference():
     """The change is of the second against the first, and good or bad by its meaning."""
-    first = recorded([record(0, 100, attempt(end_s=4.0))], settings={"padding": 5.0})
+    first = recorded([record(0, 100, attempt(end_s=4.0))], settings={"padding": 5.0, "limit_rate": 12 << 20})
     second = recorded([record(0, 100, attempt(end_s=2.0))], settings={"padding": 1.0})
     page = make_runs_page([first, second])
     assert (
@@ -179,6 +179,7 @@ def test_two_runs_stand_beside_each_other_with_their_difference():
     assert rows["files in place"][2] == Cell(text="the same", tone="dim")
     assert "retries" not in rows
     assert ["padding", "5.0", "1.0", "5.0"] in table_of(page.parts[-1], "Settings")
+    assert ["limit_rate", "12.0 MiB/s", "–", "–"] in table_of(page.parts[-1], "Settings")
 
 
 def test_a_run_that_had_nothing_to_do_has_no_charts_and_no_rate():

@@ -146,3 +146,13 @@ def test_runs_have_the_names_of_their_files_or_of_their_times():
     sources = ["/m/before.jsonl", "/m/i2.jsonl.zst", "/x/before.jsonl"]
     assert name_runs(headers, sources) == ["before (1)", "2026-02-03 04:05 UTC", "before (2)"]
     assert name_runs(headers[:1], sources[:1]) == ["this run"]
+
+
+def test_runs_to_different_places_are_named_by_them_and_others_by_what_differs():
+    """A date and a time were the names of runs to two directories, and cut the table on a phone."""
+    here, there = header(instant="i1", destination="/d/here"), header(instant="i2", destination="/d/there/")
+    assert name_runs([here, there], ["/m/i1.jsonl", "/m/i2.jsonl"]) == ["here", "there"]
+    assert name_runs([here, there, here], ["/m/i1.jsonl", "/m/i2.jsonl", "/m/mine.jsonl"])[2] == "mine"
+    begun = header().wall_start.replace("T00:", "T07:")
+    later = header(instant="i2", wall_start=begun, destination="/d/here")
+    assert name_runs([here, later], ["/m/i1.jsonl", "/m/i2.jsonl"]) == ["00:00 UTC", "07:00 UTC"]

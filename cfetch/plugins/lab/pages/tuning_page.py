@@ -47,7 +47,14 @@ def make_tuning_page(tuning: Tuning) -> PageDocument:
             ),
             PageTable(
                 title="All settings",
-                columns=["setting", ">makespan", ">against the default", ">false alarms", ">twice", "front"],
+                columns=[
+                    "setting",
+                    ">makespan",
+                    ">against the default",
+                    ">false alarms",
+                    ">fetched twice",
+                    "unbeaten",
+                ],
                 rows=[_make_row(score, tuning) for score in ranked],
             ),
             Lines(title="Grounds", lines=[*_list_details(tuning), *grounds]),

@@ -201,19 +201,19 @@ def _list_doubts(used: Sequence[RunResult], policy: Policy) -> Iterator[str]:
     if cut:
         names = " and ".join(sorted({run.policy for run in mitigated}))
         yield (
-            f"attempts that were cut in the runs recorded under {names}: {cut:,}; how long they would have "
-            "taken is an estimate, and runs with --no-mitigation tell it"
+            f"{names} cancelled {plural(cut, 'attempt')} of the recorded runs: how long they would have "
+            "taken is an estimate; record runs with --no-mitigation to measure it"
         )
     took_s = [run.recorded_s for run in used]
     if policy == "adaptive" and len({run.files for run in used}) == 1 and max(took_s) > CLOSE * min(took_s):
         yield (
             f"these runs of {plural(used[0].files, 'file')} each took {min(took_s):.1f} to "
-            f"{max(took_s):.1f} s: no single run can be promised more closely"
+            f"{max(took_s):.1f} s, so the time of a single run cannot be foretold more closely"
         )
     if policy == "adaptive":
         yield (
-            "only the multiplier can be tuned by replay: places and pauses change the network that "
-            "was recorded"
+            "only the multiplier can be tuned by replay: other concurrency or pauses would have met another "
+            "network than the recorded one"
         )
 
 
@@ -222,7 +222,7 @@ def _require_enough(used: Sequence[RunResult], left_out: Sequence[LeftOutRun], p
     if len(used) < MIN_RUNS:
         reasons = "".join(f"\n  {run.name}: {run.reason}" for run in left_out[:SHOWN_REASONS])
         raise UsageError(
-            f"runs that can be used: {len(used)}, but {MIN_RUNS} are needed; "
+            f"only {plural(len(used), 'run')} can be used, but {MIN_RUNS} are needed; "
             f"give the metrics of more runs; until then {stays}{reasons}"
         )
     finished = sum(run.finished for run in used)

@@ -48,17 +48,16 @@ def draw_answer(tuning: Tuning) -> Iterator[Text]:
         yield Text(f"  {tuning.leave}")
     if choice.recommended != tuning.default:
         yield Text(f"  {describe_values(choice.recommended)} against the default: {ratio_text(choice.ratio)}")
-    yield Text(f"  against what was really run ({_policies_text(tuning)}): {ratio_text(choice.recorded)}")
+    yield Text(
+        f"  its time over that of the recorded runs ({_policies_text(tuning)}): {ratio_text(choice.recorded)}"
+    )
     promise = choice.promise_s
     span = f"{duration(promise.low)} to {duration(promise.high)}"
     yield Text(
         f"  with {describe_values(choice.recommended)} such a run takes {duration(promise.mean)} ({span})"
     )
-    yield Text(
-        f"  chosen on some runs and checked on the others: {ratio_text(choice.held_out.ratio)}, "
-        f"{choice.held_out.folds} folds"
-    )
-    yield Text(f"  without mitigation: {ratio_text(tuning.unmitigated.ratio)}")
+    yield Text(f"  cross-validated in {choice.held_out.folds} folds: {ratio_text(choice.held_out.ratio)}")
+    yield Text(f"  without mitigation, over the default: {ratio_text(tuning.unmitigated.ratio)}")
     for name, text, end in _find_edges(tuning):
         yield Text(f"  {name} {text} is the {end} of the grid; --grid can try beyond it", "yellow")
 
@@ -135,13 +134,13 @@ def draw_grounds(tuning: Tuning) -> Iterator[Text]:
     ratios = [run.replayed_s / run.recorded_s for run in known if run.replayed_s is not None]
     if ratios:
         span = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        yield Text(f"  replayed as they were set, they take {span} of their recorded time")
+        yield Text(f"  replayed with their own settings, the runs take {span} of their recorded time")
     seen = tuning.estimates
     if seen.by_rate or seen.by_stall_rule or seen.drawn:
-        yield Text("  broken off, so that their true time is an estimate:")
+        yield Text("  attempts that were cut off, whose full time is an estimate:")
         yield Text(
-            f"    {seen.by_rate:,} by their last rate, {seen.by_stall_rule:,} by the stall rule, "
-            f"{seen.drawn:,} by the others' times"
+            f"    {seen.by_rate:,} from their last rate, {seen.by_stall_rule:,} by the stall rule, "
+            f"{seen.drawn:,} from the times of other attempts"
         )
     for remark in tuning.remarks:
         yield Text(f"  {remark}", "yellow")

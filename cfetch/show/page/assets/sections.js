@@ -225,13 +225,16 @@ function drawThroughput(section, group) {
   return element;
 }
 
-// An axis on which 90, 99 and 99.9 % are equally far apart: the slowest files are what a reader looks for.
+// The lower half of the files is linear and as high as a decade. Above it, 90, 99 and 99.9 % are equally far apart:
+// a reader looks for the usual time, and for the slowest files.
+const HALF = Math.log10(2);
 const NINES = {
   distr: 100,
-  fwd: (share) => -Math.log10(1 - Math.min(share, 0.9999999)),
-  bwd: (nines) => 1 - 10 ** -nines,
+  fwd: (share) => (share <= 0.5 ? 2 * share : 1 - Math.log10(1 - Math.min(share, 0.9999999)) - HALF),
+  bwd: (place) => (place <= 1 ? place / 2 : 1 - 10 ** (1 - HALF - place)),
   range: (_, __, max) => [0, 1 - (1 - Math.min(max ?? 0.99, 0.9999999)) / 1.5],
 };
+const SHARES = [0, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
 // Times for a logarithmic axis: as many of each decade as there is room for; even steps where it spans less than one.
 function chooseTimes(min, max, most) {
@@ -281,7 +284,7 @@ function drawFileTimes(section) {
     chart = makeChart(
       host,
       {
-        height: 240,
+        height: 280,
         scales: { x: { time: false, distr: 3, range: (_, min, max) => [Math.max(min || 0, first_s()) / 1.15, (max || 1) * 1.15] }, y: NINES },
         padding: [14, RIGHT, 0, 0],
         axes: [
@@ -291,7 +294,7 @@ function drawFileTimes(section) {
             splits: (self, __, min, max) => chooseTimes(min, max, Math.max(4, Math.floor((self.bbox?.width || 600) / devicePixelRatio / 52))),
             values: (_, splits) => splits.map(formatTime),
           }),
-          makeAxis({ size: LEFT, filter: (_, splits) => splits, splits: (_, __, ___, max) => [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].filter((share) => share <= max), values: (_, splits) => splits.map(formatShare) }),
+          makeAxis({ size: LEFT, filter: (_, splits) => splits, splits: (_, __, ___, max) => SHARES.filter((share) => share <= max && (share !== 0.75 || max < 0.9995)), values: (_, splits) => splits.map(formatShare) }),
         ],
         series: [{}, ...section.curves.map((_, index) => {
           const [name, dash] = CURVES[index % CURVES.length];

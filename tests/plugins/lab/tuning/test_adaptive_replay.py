@@ -216,7 +216,7 @@ def test_what_makes_no_difference_is_left_alone(tmp_path):
     assert f"nothing is written to {out}: no other setting is better than the default" in done.stderr
     assert done.stdout.startswith("leave the default: multiplier 1.5")
     text = " ".join(done.stdout.split())
-    assert "attempts that were cut in the runs recorded under adaptive: 5; " in text
+    assert "adaptive cancelled 5 attempts of the recorded runs: " in text
     assert "only the multiplier can be tuned by replay" in text
 
 
@@ -244,7 +244,7 @@ def test_a_run_that_the_replay_cannot_tell_is_left_out(tmp_path, change, reason)
     """Another policy's, and one in which the policy did not do what it does."""
     records = shorten(lay_out(waves(0, 1000.0)), 0.2)
     path = write(tmp_path / "odd.jsonl", records, **change)
-    with pytest.raises(UsageError, match="can be used: 0, but 3 are needed") as caught:
+    with pytest.raises(UsageError, match="only 0 runs can be used, but 3 are needed") as caught:
         run_tune(path, policy="adaptive")
     assert reason in str(caught.value)
 
@@ -269,7 +269,7 @@ def test_how_much_equal_runs_differ_is_said(tmp_path):
         )
         for n in range(4)
     ]
-    (said,) = [remark for remark in run_tune(*paths, policy="adaptive").remarks if "no single run" in remark]
+    (said,) = [remark for remark in run_tune(*paths, policy="adaptive").remarks if "a single run" in remark]
     assert said.startswith("these runs of 25 files each took ")
 
 

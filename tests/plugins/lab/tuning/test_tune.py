@@ -208,7 +208,7 @@ def test_intervals_cover_the_spread_of_the_runs():
 def test_too_little_is_refused_with_a_reason(tmp_path, five_runs):
     """Two runs; too few files. Each says that the default stays."""
     with pytest.raises(
-        UsageError, match=r"can be used: 2, but 3 are needed.*the default stays: multiplier 1.5"
+        UsageError, match=r"only 2 runs can be used, but 3 are needed.*the default stays: multiplier 1.5"
     ):
         tuned(five_runs[:2])
     small = [write_run(tmp_path / f"s{seed}.jsonl", seed, files=20) for seed in range(3)]
@@ -237,7 +237,7 @@ def test_a_run_that_is_given_twice_counts_once(five_runs):
     found = tuned([*five_runs, five_runs[2]])
     assert len(found.runs) == 5
     assert [one.reason for one in found.left_out] == ["given twice"]
-    with pytest.raises(UsageError, match="can be used: 2, but 3"):
+    with pytest.raises(UsageError, match="only 2 runs can be used, but 3"):
         tuned([*five_runs[:2], five_runs[0]])
 
 

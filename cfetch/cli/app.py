@@ -10,14 +10,14 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError, describe_bug
-from cfetch.base.registry import SHIPPED, find, load
+from cfetch.base.registry import SHIPPED, find, list_installed, load
 from cfetch.base.version import __version__
-from cfetch.cli.help import HelpGroup, add_all_verbs, add_verb
+from cfetch.cli.help import Command, HelpGroup
 from cfetch.cli.streams import ReaderGone, guard, settle
 from cfetch.run.collector import collect_seldom
 
@@ -78,9 +78,25 @@ def add_verbs(word: str | None = None) -> None:
     Typer inspects every parameter of every verb that it has; that takes longer than running one verb.
     """
     if word is not None and (word in SHIPPED["verbs"] or find("verbs", word) is not None):
-        add_verb(app, word, load("verbs", word))
+        _add_verb(word, load("verbs", word))
+        return
+    for name in list_installed("verbs"):
+        try:
+            verb = load("verbs", name)
+        except UsageError as error:  # one that does not load hides no other
+            print(f"cfetch: {error}", file=sys.stderr)
+        else:
+            _add_verb(name, verb)
+
+
+def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a group of them
+    if isinstance(verb, typer.Typer):
+        app.add_typer(verb, name=name, cls=HelpGroup)
+        for command in verb.registered_commands:
+            command.cls = Command
     else:
-        add_all_verbs(app)
+        no_arguments_is_help = name not in ("bench", "doctor")
+        app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
 
 
 def refuse_platform(name: str) -> str | None:

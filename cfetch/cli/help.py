@@ -4,15 +4,10 @@ The short help (``short_help.py``) is made from the same parameters as the long 
 (``manual.py``), so that none of them can drift.
 """
 
-import re
-import sys
 from typing import Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
-
-from cfetch.base.errors import UsageError
-from cfetch.base.registry import list_installed, load
 
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
 _HELP_ALL = "--help-all"
@@ -60,33 +55,10 @@ class _Helps:
         try:
             return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
         except Exception as error:
-            self._add_hint(error, ctx, words, options)
+            from cfetch.cli.hints import add_hint  # most words are right
+
+            add_hint(error, self.get_params(ctx), ctx, words)
             raise
-
-    def _add_hint(self, error: Any, ctx: Any, words: list[str], options: list[TyperOption]) -> None:  # noqa: ANN401 - Typer keeps the classes to itself
-        """Say with an error about the words what to write in their place."""
-        known = [flag for option in options for flag in (*option.opts, *option.secondary_opts)]
-        name, message = getattr(error, "option_name", ""), getattr(error, "message", "")
-        owner = next((option for option in options if name in option.opts), None)
-        if hasattr(error, "possibilities"):  # of NoSuchOption, whose module is Typer's own
-            from cfetch.cli.foreign_flags import list_owners, suggest
-
-            error.possibilities = []
-            place = self._find_place(ctx, name)
-            owners = [] if place else list_owners(_make_all_commands(), name)
-            hint = f"write the {place} without it" if place else suggest(name, words, known, owners)
-            error.message += f"; {hint}" if hint else ""
-        elif "requires an argument" in message and owner is not None:
-            error.message = f"{name} needs a value: {name} {owner.make_metavar(ctx)}"
-        elif "unexpected extra argument" in message and "--to" in known:
-            error.message += "; to say where the files go, write --to DIR"
-
-    def _find_place(self, ctx: Any, flag: str) -> str | None:  # noqa: ANN401 - see get_params
-        """The argument of this verb that has the name of ``flag``."""
-        arguments = [param for param in self.get_params(ctx) if isinstance(param, TyperArgument)]
-        words = {re.sub("[^A-Z]", "", each.make_metavar(ctx)) for each in arguments}
-        word = flag.lstrip("-").upper().removesuffix("S")
-        return word if word in words else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - see get_params
         """Write the long help if it is asked for, else the short one."""
@@ -98,35 +70,6 @@ class _Helps:
         else:
             # printed, as Typer does: an error shows no other help
             typer.echo("\n".join(list_short_help(self, ctx, _HELP_ALL)))
-
-
-def _make_all_commands() -> Any:  # noqa: ANN401 - Typer keeps the class to itself
-    """All verbs, where a run has only its own; half a second, which only a wrong option costs."""
-    every = typer.Typer()
-    add_all_verbs(every)
-    return typer.main.get_command(every)
-
-
-def add_all_verbs(app: typer.Typer) -> None:
-    """Add all verbs that ship and that plug-ins have."""
-    for name in list_installed("verbs"):
-        try:
-            verb = load("verbs", name)
-        except UsageError as error:  # one that does not load hides no other
-            print(f"cfetch: {error}", file=sys.stderr)
-        else:
-            add_verb(app, name, verb)
-
-
-def add_verb(app: typer.Typer, name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a group of them
-    """Add a verb with both kinds of help."""
-    if isinstance(verb, typer.Typer):
-        app.add_typer(verb, name=name, cls=HelpGroup)
-        for command in verb.registered_commands:
-            command.cls = Command
-    else:
-        no_arguments_is_help = name not in ("bench", "doctor")
-        app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
 
 
 class Command(_Helps, TyperCommand):

@@ -21,7 +21,6 @@ from aiohttp.client_proto import ResponseHandler
 
 from cfetch.wire.body_buffer import MIN_AHEAD_BYTES, Buffers
 from cfetch.wire.exchange import PooledConnection
-from cfetch.wire.foreign_errors import is_unknown_name
 from cfetch.wire.network import Network
 from cfetch.wire.transport import Connecting
 
@@ -118,6 +117,8 @@ class ConnectionPool:
             except TimeoutError:
                 raise aiohttp.ConnectionTimeoutError from None
             except aiohttp.ClientConnectorDNSError as error:
+                from cfetch.wire.foreign_errors import is_unknown_name  # most names are known
+
                 if last or not is_unknown_name(error):
                     raise
             else:

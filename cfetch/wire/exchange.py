@@ -21,7 +21,6 @@ from cfetch.base.config.wire import MAX_HEAD_BYTES
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.body_buffer import BodyBuffer, Buffers
-from cfetch.wire.foreign_errors import HeadLost, map_error
 from cfetch.wire.reply_parser import WAY_OUT, BytesBehind, HeadFault, ReplyParser, make_parser
 
 FIRST_BYTES = 64 << 10  # are parsed before the way of the body is chosen; all of a small reply
@@ -231,6 +230,8 @@ class Exchange(ReplyParser):
             if self.body is not None and self.body.waiting_bytes:
                 return self._take_body(self.body, most)
             if self._error is not None:
+                from cfetch.wire.foreign_errors import map_error  # most replies have no error
+
                 raise map_error(self._error, reading=True) from None
             if self._is_over:
                 if self.body is not None:  # its last bytes have been used
@@ -341,10 +342,18 @@ class Exchange(ReplyParser):
             self._is_paused = True
             self._wire.transport.pause_reading()
 
+    def _make_loss(self) -> Exception:
+        """The error of a connection that was closed before the reply's head was whole."""
+        if not self._head:
+            return aiohttp.ServerDisconnectedError()
+        from cfetch.wire.foreign_errors import HeadLost  # most heads are whole
+
+        return HeadLost(self._head)
+
     def lose_connection(self, error: Exception | None) -> None:
         """End the body, if the end of the connection may end it; else the reply has failed."""
         if not self.status:
-            self._fail(error or (HeadLost(self._head) if self._head else aiohttp.ServerDisconnectedError()))
+            self._fail(error or self._make_loss())
         elif error or self._has_own_end():
             self._fail(aiohttp.ClientPayloadError())
         else:

@@ -23,7 +23,6 @@ from cfetch.base.schemes import WEB_PATTERN
 from cfetch.base.secret import SecretUrl
 from cfetch.wire.connections import ConnectionPool
 from cfetch.wire.exchange import Exchange
-from cfetch.wire.foreign_errors import make_proxy_refusal, map_error
 from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest, find_basic
 from cfetch.wire.network import DIRECT, Network
 from cfetch.wire.transport import Connecting, Response, SourceContext, Transport
@@ -110,8 +109,12 @@ class HttpTransport(HopTransport):
             proxied = origin.is_proxied
             reply = await self._ask(origin, method, target, headers, connecting, fresh=fresh)
         except Exception as error:  # noqa: BLE001 - whatever aiohttp raises is this attempt's failure
+            from cfetch.wire.foreign_errors import map_error  # most requests have no error
+
             raise map_error(error, proxied=proxied) from None
         if proxied and reply.status == 407:
+            from cfetch.wire.foreign_errors import make_proxy_refusal  # as above
+
             reply.close()
             raise make_proxy_refusal(reply.status)
         if reply.status == 401 and asks_for_digest(reply.headers):
@@ -157,6 +160,8 @@ class HttpTransport(HopTransport):
                         origin.url, origin.request, looks_up=looks_up, connecting=connecting
                     )
                 except OSError as error:
+                    from cfetch.wire.foreign_errors import map_error  # most connections are made
+
                     is_for_now = isinstance(map_error(error), Transient)
                     connection = self._pool.take_idle(origin.url) if is_for_now else None
                     if connection is None:

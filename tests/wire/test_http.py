@@ -10,6 +10,7 @@ import socket
 import ssl
 from unittest.mock import Mock
 
+import aiohappyeyeballs
 import aiohttp
 import pytest
 import trustme
@@ -412,13 +413,13 @@ async def test_nobody_listens(transport):
 def gate(monkeypatch):
     """No connection is made before it opens: when a kernel asks a full backlog again differs."""
     made = asyncio.Event()
-    connect = aiohttp.connector.aiohappyeyeballs.start_connection
+    connect = aiohappyeyeballs.start_connection
 
     async def connect_late(*args, **options):
         await made.wait()
         return await connect(*args, **options)
 
-    monkeypatch.setattr(aiohttp.connector.aiohappyeyeballs, "start_connection", connect_late)
+    monkeypatch.setattr(aiohappyeyeballs, "start_connection", connect_late)
     return made
 
 

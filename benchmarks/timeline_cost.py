@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cfetch.app import download, prepared
+from cfetch.app import download, plan_on_timeline, prepared
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.plan import Plan
@@ -107,9 +107,10 @@ class Outcome(NamedTuple):
 def child(manifest: str, to: str, *, bare: bool) -> Outcome:
     """One run in this process; ``bare``: the same without a timeline."""
     spent = Spent()
-    for name in ("start", "tidy_up"):
-        setattr(prepared, name, spent.timed(name, getattr(prepared, name)))
-    setattr(prepared.Prepared, "_put", spent.timed("schedule", prepared.Prepared._put))  # noqa: B010
+    for module, name in ((plan_on_timeline, "start"), (prepared, "tidy_up")):
+        setattr(module, name, spent.timed(name, getattr(module, name)))
+    row = plan_on_timeline.PlanOnTimeline
+    setattr(row, "put", spent.timed("schedule", row.put))  # noqa: B010
     for owner, method, name in (
         (Table, "__init__", "open"),
         (LocalFiles, "__init__", "open"),

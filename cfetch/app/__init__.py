@@ -5,7 +5,8 @@
     free_space.py              the space that a plan needs, against the space of its volumes
     foreseen_space.py          before a run over several volumes: whether all of its batches will find room
     frozen_lists.py      freezes the lists of which the plan is made
-    prepared.py  several_machines.py   puts a plan on the timeline and runs it; with other machines
+    prepared.py  several_machines.py   runs a prepared plan; with other machines
+    plan_on_timeline.py  puts a plan on the timeline, and starts it there
     engine_plan.py       a frozen manifest in the form that each engine takes
     engines.py  task_engines.py   which engine brings a plan; those that cut it for many tasks
     process_count.py     how many processes of this machine share a plan

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_places
 from cfetch.app.engine_plan import load_frozen
-from cfetch.app.prepared import ORIGIN_NAME, Prepared, read_origin
+from cfetch.app.plan_on_timeline import ORIGIN_NAME, read_origin
+from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, UsageError

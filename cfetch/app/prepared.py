@@ -1,28 +1,24 @@
 """A plan with its destination: ready to be put on the timeline, and to be run under a heartbeat."""
 
 import shlex
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from cfetch.app.engine_plan import EnginePlan, RunContext
 from cfetch.app.engines import choose_engine, count_processes
+from cfetch.app.plan_on_timeline import Patience, PlanOnTimeline
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import CfetchError, Held, Interrupted, LocalFault, UsageError
-from cfetch.base.events import Listener, PlanWaiting, RunNoted, fan_out
-from cfetch.base.records import NOT_DECODED, Summary
+from cfetch.base.errors import CfetchError, Interrupted, LocalFault, UsageError
+from cfetch.base.events import Listener, RunNoted, fan_out
+from cfetch.base.records import Summary
 from cfetch.base.registry import load
 from cfetch.base.secret import printable
-from cfetch.run.directories import find_timeline, is_shared
+from cfetch.run.directories import find_timeline
 from cfetch.run.frame import Engine, Guard, RunFrame
-from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
     check_metrics_library,
@@ -30,21 +26,15 @@ from cfetch.run.result_files import (
     find_metrics_path,
     refuse_wanted_place,
 )
-from cfetch.run.signals import listen
 from cfetch.run.threads import prove_threads
 from cfetch.show.metrics import MetricsFile
-from cfetch.storage.files import local_fault, make_private, replace_file
-from cfetch.storage.group_rights import give_files_to_group
 from cfetch.storage.hanging_calls import call_within
-from cfetch.storage.resume import useful_parts
 from cfetch.straggler.knowledge import NOTHING, Knowledge
-from cfetch.timeline.execution import Completed, Execution, schedule, start
+from cfetch.timeline.execution import Execution
 from cfetch.timeline.files import name_disk
 from cfetch.timeline.frozen_plans import forget_frozen
-from cfetch.timeline.owner import sign
-from cfetch.timeline.records import PlanRecord
-from cfetch.timeline.states import Kind, State
-from cfetch.timeline.table import Table, ignore_note, open_table, when_free
+from cfetch.timeline.states import Kind
+from cfetch.timeline.table import Table, ignore_note, open_table
 from cfetch.timeline.tidying import tidy_up
 
 if TYPE_CHECKING:
@@ -54,7 +44,6 @@ if TYPE_CHECKING:
     from cfetch.tasks.nodes.board import SharedJob
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
-ORIGIN_NAME = "origin.json"
 
 
 class Prepared:
@@ -65,13 +54,12 @@ class Prepared:
     ) -> None:
         self.plan = plan.frozen
         self._for_engines = plan
-        self._instant = instant
+        self._on_timeline = PlanOnTimeline(instant, plan, context, is_scheduled=is_scheduled)
         self._context = context
         self._volumes = context.volumes
         self._settings = context.settings
         self._state = context.state
         self._clock = context.clock
-        self._is_scheduled = is_scheduled
         self.traces: Traces | None = None  # what to remove at the end
         self._frame: RunFrame | None = None
         self._interrupted: Interrupted | None = None
@@ -109,10 +97,10 @@ class Prepared:
         from cfetch.show.plan_view import Scheduled  # a download shows none
 
         with self._table(note) as table:
-            instant = self._put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
+            instant = self._on_timeline.put(table, Kind.REMOVABLE if removable else Kind.IMMUTABLE)
         return Scheduled(
             instant=instant,
-            was_pending=instant != self._instant,
+            was_pending=instant != self._on_timeline.instant,
             files=len(self.plan),
             bytes_known=self.plan.total_bytes,
         )
@@ -142,8 +130,8 @@ class Prepared:
                 engine, about_engine = choose_engine(self._for_engines, self._context, knowledge)
             kind = Kind.REMOVABLE if removable else Kind.IMMUTABLE
             with ExitStack() as stack:
-                with closing(_Patience(self._interruption, listener, waits=self._settings.wait)) as patience:
-                    execution = self._take(stack, table, kind, engine.lose, patience)
+                with closing(Patience(self._interruption, listener, waits=self._settings.wait)) as patience:
+                    execution = self._on_timeline.take(stack, table, kind, engine.lose, patience)
                 self._interrupted = self._interrupted or patience.interrupted
                 if execution is None:
                     return None
@@ -175,7 +163,7 @@ class Prepared:
         prove_threads(1)
         check_metrics_library(self._settings)
         engine, name = make_stream_engine(self._for_engines, self._context, outbox, most_bytes)
-        guard, metrics = make_stream_guard(self._instant), None
+        guard, metrics = make_stream_guard(self._on_timeline.instant), None
         if self._settings.metrics is not None:
             metrics = MetricsFile(self._metrics_path(guard), limit_s=self._limit_s)
         try:
@@ -194,12 +182,14 @@ class Prepared:
         from cfetch.tasks.nodes.joining import wait_for_board
 
         with self._table(_make_note(listener)) as table:
-            joined = wait_for_board(table, self._state, self._instant, listener)
+            joined = wait_for_board(table, self._state, self._on_timeline.instant, listener)
             if joined is None:
                 return None
             epoch, job = joined
             engine = self._make_node(table, self._earlier_runs()[0], job)
-            return self._make_frame(engine).go(JoinedGuard(table, self._instant, epoch), None, listener)
+            return self._make_frame(engine).go(
+                JoinedGuard(table, self._on_timeline.instant, epoch), None, listener
+            )
 
     def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:
         """Download, and write what a run leaves besides its files: metrics, failures, tables."""
@@ -279,109 +269,6 @@ class Prepared:
     def _interruption(self) -> Interrupted | None:
         return self._interrupted
 
-    def _take(
-        self,
-        stack: ExitStack,
-        table: Table,
-        kind: Kind,
-        on_lost: Callable[[str], None],
-        patience: "_Patience",
-    ) -> Execution | None:
-        """Start the plan, and have its parts staged until ``stack`` ends."""
-        while True:
-            execution = self._start(table, kind, on_lost, patience)
-            if execution is None:
-                return None
-            self.plan.forget_others(self._state / "plans" / execution.instant)
-            with ExitStack() as own:
-                own.callback(execution.release)
-                try:
-                    own.enter_context(
-                        self._volumes.stage_parts(
-                            execution.staging,
-                            execution.instant,
-                            execution.epoch,
-                            self._state,
-                            self.plan.digest,
-                        )
-                    )
-                except Held as held:
-                    own.close()  # the other run may be waiting for this one
-                    patience.pause(held)
-                else:
-                    stack.push(own.pop_all())
-                    return execution
-            when_free(table, partial(self._volumes.refuse_same_plan, self.plan.digest), patience.pause)
-
-    def _start(
-        self, table: Table, kind: Kind, on_lost: Callable[[str], None], patience: "_Patience"
-    ) -> Execution | None:
-        while True:
-            instant = self._instant if self._is_scheduled else self._put(table, kind)
-            execution = start(
-                table,
-                instant,
-                on_lost=on_lost,
-                salvage=lambda dead: useful_parts(dead.names),
-                pause=patience.pause,
-            )
-            if not isinstance(execution, Completed):
-                return execution
-            if self._is_scheduled:
-                return None
-            self._instant = table.new_instant()  # another run was faster: see what it has left to do
-
-    def _put(self, table: Table, kind: Kind) -> str:
-        """Put the plan on the timeline, with its frozen manifest beside it; return its instant."""
-        roots = tuple(map(str, self._volumes.roots))
-        where = f" {' '.join(sorted(roots))}" if is_shared(self._settings) else ""
-        record = PlanRecord(
-            kind=kind,
-            fingerprint=self.plan.digest + where,
-            manifest=printable(self.plan.source, 1000),
-            destinations=roots,
-            files=len(self.plan),
-            bytes=self.plan.total_bytes,
-        )
-        directory = self._state / "plans"
-        try:
-            with ExitStack() as stack:
-                stack.callback(self._tidy_unless_scheduled, table)
-                self._lay_down(table, self._instant)  # first: a scheduled plan has its manifest
-                instant = schedule(table, self._instant, record)
-                if instant != self._instant:
-                    self._lay_down_anew(table, instant)
-        except OSError as error:
-            raise local_fault(error, f"cannot keep the plan in {directory}") from None
-        return instant
-
-    def _tidy_unless_scheduled(self, table: Table) -> None:
-        """Remove the frozen manifest, unless the plan is on the timeline: an error may come after that."""
-        with suppress(OSError, LocalFault):
-            if table.store.entry(self._instant) is None:
-                forget_frozen(table, self._state, self._instant)
-
-    def _lay_down_anew(self, table: Table, instant: str) -> None:
-        """Save the same plan with newly signed links, unless another run has just completed it."""
-        try:
-            self._lay_down(table, instant)
-        except (OSError, LocalFault):
-            entry = table.store.entry(instant)
-            if entry is not None and entry.state is not State.COMPLETED:
-                raise
-
-    def _lay_down(self, table: Table, instant: str) -> None:
-        directory = self._state / "plans" / instant
-        make_private(directory, state=self._state)
-        sign(directory)
-        self.plan.save(directory)
-        self._for_engines.forget_other_kind(directory)
-        replace_file(directory / ORIGIN_NAME, msgspec.json.encode(self._context.renewal.origin))
-        give_files_to_group(directory)
-        if table.bucket is not None:
-            table.bucket.put_directory(f"plans/{instant}", directory)
-            shutil.rmtree(directory, ignore_errors=True)  # it holds signed links, and others end the plan
-
     def _metrics_path(self, execution: Guard) -> Path:
         path = find_metrics_path(self._settings, self._state, execution.instant, execution.epoch)
         refuse_wanted_place("metrics", path, self._volumes, self.plan)
@@ -406,46 +293,6 @@ class Prepared:
         return path
 
 
-class _Patience:
-    """Waits for another run: for one that may be dead, and if ``waits`` for one that is alive.
-
-    While it waits, a signal ends the wait; ``interrupted`` then, and afterwards.
-    """
-
-    def __init__(
-        self, interruption: Callable[[], Interrupted | None], listener: Listener, *, waits: bool
-    ) -> None:
-        self.interrupted: Interrupted | None = None
-        self._interruption = interruption
-        self._listener = listener
-        self._waits = waits
-        self._announced: set[tuple[str, int]] = set()
-        self._signals = ExitStack()
-        self._heard = threading.Event()
-
-    def pause(self, held: Held, pause_s: float = 0.0) -> None:
-        """Wait for ``pause_s``. Raises Held if the run is not waited for; Interrupted."""
-        if held.is_certain and not self._waits:
-            raise held
-        if not self._announced:
-            self._signals.enter_context(listen(self._hear))
-        if (held.host, held.pid) not in self._announced:
-            self._announced.add((held.host, held.pid))
-            self._listener(PlanWaiting(t_s=0.0, reason=_reason(held)))
-        self._heard.wait(pause_s)
-        interrupted = self._interruption() or self.interrupted
-        if interrupted is not None:
-            raise interrupted
-
-    def close(self) -> None:
-        """Listen no more."""
-        self._signals.close()
-
-    def _hear(self, interrupted: Interrupted) -> None:
-        self.interrupted = interrupted
-        self._heard.set()
-
-
 def _make_note(listener: Listener) -> Callable[[str], None]:
     """Make the function that shows a line to ``listener``, which only this thread may call."""
     here = threading.get_ident()
@@ -457,25 +304,9 @@ def _make_note(listener: Listener) -> Callable[[str], None]:
     return note
 
 
-def _reason(held: Held) -> str:
-    if not held.is_certain:
-        return f"to see whether it is alive: {held}"
-    if not held.pid:
-        return "until cfetch volume has moved its batches"
-    return f"until another run has ended: process {held.pid} on {printable(held.host)}"
-
-
 def join_roots(roots: Sequence[str | Path]) -> str:
     """Join the destinations, for messages."""
     return ", ".join(map(str, roots))
-
-
-def read_origin(path: Path) -> ManifestRef:
-    """Read where the fresh links of a saved plan come from. Raises LocalFault."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=ManifestRef)
-    except (OSError, *NOT_DECODED):
-        raise LocalFault(f"cannot read {path}; schedule the manifest again") from None
 
 
 def _refuse_tables(settings: Settings, roots: Sequence[str | Path]) -> None:

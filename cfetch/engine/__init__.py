@@ -15,6 +15,7 @@ emits events.
     stop_switch.py      early ends; ``side_tasks.py``: by an unforeseen error in a task
     schedule.py         which entry starts next: the largest first, a queue per host (pure)
     hosts.py  widths.py    what each host bears: windows, pauses, breakers; ``connection_limit.py``
+    host_state.py       what is known of one host (pure)
     transfer.py         the state of the entry in a worker's hands: part, sources, tries
     fetcher.py          the tries of the entry, one after the other
     links.py            a fresh link before a try, if the old one has expired

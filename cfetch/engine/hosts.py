@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.breaker import CLOSED, BreakerState
 from cfetch.base.errors import NotReady, RangeRefused, SourceError, Straggling, Throttled, Transient
-from cfetch.engine.connection_limit import ConnectionLimit
+from cfetch.engine.host_state import HostState
 from cfetch.straggler.width import HostReading, Width, WidthChange
-from cfetch.wire.retry import Limits, Matter, Refusals, backoff_s
+from cfetch.wire.retry import Limits, Matter, backoff_s
 
 if TYPE_CHECKING:
     from cfetch.wire.request_pace import RequestPace
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
-LEAST_CROWD = 8  # a new host with so many places keeps one of them free, for help with a file under way
 KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
@@ -66,70 +65,6 @@ class _Leases(NamedTuple):
 NO_LEASES = _Leases()
 
 
-class _Throttling:
-    __slots__ = ("cut_s", "rounds", "too_long")
-
-    def __init__(self) -> None:
-        self.rounds = 0  # in a row
-        self.too_long = 0  # rounds of these that asked for a longer pause than the retry budget
-        self.cut_s = -1.0  # when the window was last cut
-
-
-class _Host:
-    __slots__ = (
-        "answered",
-        "breaker",
-        "brought_bytes",
-        "held_until_s",
-        "is_capped",
-        "limit",
-        "load_bytes",
-        "refusals",
-        "running",
-        "speed_bps",
-        "throttling",
-        "trouble_s",
-        "width",
-        "window",
-    )
-
-    def __init__(self, window: float, width: Width | None) -> None:
-        self.window = window  # the limit while the host throttles; otherwise the width counts
-        self.width = width
-        self.limit = ConnectionLimit()
-        self.brought_bytes = 0  # of attempts that have ended
-        self.running = 0
-        self.is_capped = False  # more connections did not make it faster, or were not served
-        self.load_bytes = 0
-        self.breaker = CLOSED
-        self.answered = False
-        self.trouble_s: float | None = None  # when the present trouble began; None: there is none
-        self.held_until_s = 0.0
-        self.throttling = _Throttling()
-        self.refusals = Refusals()
-        self.speed_bps = 0.0
-
-    @property
-    def slots(self) -> int:
-        by_width = inf if self.width is None else self.width.places
-        return int(min(self.window, self.limit.places, by_width))
-
-    def may_keep_one(self, places: int) -> bool:
-        """Whether the only free one of ``places`` may be kept: no attempt at the host has ended yet."""
-        return not self.brought_bytes and LEAST_CROWD <= places == self.running + 1
-
-    def clear_refusal(self) -> None:
-        """Take back the last refusal's effect: it concerned one file, as other files are served."""
-        if self.refusals.unclear_window is not None:
-            self.window = max(self.window, self.refusals.unclear_window)
-            self.held_until_s = 0.0
-            self.refusals.unclear_window = None
-
-    def is_plain(self, most: int) -> bool:
-        """Whether it is as a new host would be, once nothing runs there."""
-        return self.breaker is CLOSED and self.window >= most and not self.throttling.rounds
-
-
 class Hosts:
     """All hosts of a run. No host gets more than ``most`` attempts at once.
 
@@ -163,7 +98,7 @@ class Hosts:
         ] = []  # of widths; the caller that emits them clears the list
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self.limits = limits
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, HostState] = {}
         self._leases = NO_LEASES
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
@@ -439,13 +374,13 @@ class Hosts:
             rose = rose or host.slots > had
         return rose
 
-    def _new_host(self, name: str) -> _Host:
+    def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)
-        host = _Host(float(self._most), None if self._new_width is None else self._new_width(served))
+        host = HostState(float(self._most), None if self._new_width is None else self._new_width(served))
         host.is_capped = served > 0
         return host
 
-    def _note_limit(self, name: str, host: _Host) -> None:
+    def _note_limit(self, name: str, host: HostState) -> None:
         """Note a connection limit that has just changed."""
         if host.limit.change is not None:
             before, places = (int(min(self._most, each)) for each in host.limit.change)
@@ -456,12 +391,12 @@ class Hosts:
                     (name, WidthChange(before, places, RESETS if is_refused else BEARS, is_refused))
                 )
 
-    def _close_breaker(self, name: str, host: _Host) -> None:
+    def _close_breaker(self, name: str, host: HostState) -> None:
         if host.breaker.opened:
             self.closed_breakers.append(name)
         host.breaker = CLOSED
 
-    def _note_failure(self, name: str, host: _Host, now_s: float, being_served: int) -> Pause | None:
+    def _note_failure(self, name: str, host: HostState, now_s: float, being_served: int) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         was_open = host.breaker.position is BreakerState.OPEN
         host.breaker = host.breaker.fail(now_s, longest_s=LONGEST_PAUSE_S)
@@ -473,7 +408,7 @@ class Hosts:
         return Pause(name, host.breaker.until_s - now_s, reason, is_failing=True)
 
     def _concerns_host(
-        self, host: _Host, error: Throttled, now_s: float, file: int | None, being_served: int
+        self, host: HostState, error: Throttled, now_s: float, file: int | None, being_served: int
     ) -> bool:
         """Whether a refusal concerns the host and not just the file; if that is unclear, the host.
 
@@ -489,7 +424,7 @@ class Hosts:
         return True
 
     def _note_throttling(
-        self, name: str, host: _Host, error: Throttled, now_s: float, started_s: float, jitter: float
+        self, name: str, host: HostState, error: Throttled, now_s: float, started_s: float, jitter: float
     ) -> Pause | None:
         host.trouble_s = now_s if host.trouble_s is None else host.trouble_s
         if started_s >= host.throttling.cut_s:  # a request from before the cut does not cut again

@@ -425,7 +425,7 @@ def test_a_plan_that_cannot_be_scheduled_leaves_no_links_behind(in_place, tmp_pa
         raise LocalFault("cannot schedule the plan: No space left on device")
 
     path, settings = in_place
-    monkeypatch.setattr("cfetch.app.prepared.schedule", fail)
+    monkeypatch.setattr("cfetch.app.plan_on_timeline.schedule", fail)
     with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="No space"):
         prepared.schedule()
     assert not [path for path in (tmp_path / "to").rglob("*") if "plans" in path.parts and path.is_file()]
@@ -439,7 +439,7 @@ def test_a_plan_that_stands_on_the_timeline_keeps_its_manifest(in_place, tmp_pat
         raise LocalFault("cannot schedule the plan: Input/output error")
 
     path, settings = in_place
-    monkeypatch.setattr("cfetch.app.prepared.schedule", fail)
+    monkeypatch.setattr("cfetch.app.plan_on_timeline.schedule", fail)
     with prepare(path, settings, env={}) as prepared, pytest.raises(LocalFault, match="Input"):
         prepared.schedule()
     assert len(list((tmp_path / "to/.cfetch/plans").iterdir())) == 1

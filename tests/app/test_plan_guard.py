@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from cfetch.app import prepared
+from cfetch.app import plan_on_timeline
 from cfetch.app.download import prepare
 from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
@@ -324,7 +324,7 @@ def test_a_plan_that_ends_while_fresh_links_are_laid_down_is_run_anew(in_place, 
                 assert other is not None
                 other.run(lambda _: None)
 
-    monkeypatch.setattr(prepared, "make_private", meanwhile)
+    monkeypatch.setattr(plan_on_timeline, "make_private", meanwhile)
     with prepare(path, settings, env={}) as second:
         summary = second.run(lambda _: None)
     assert summary is not None

@@ -49,15 +49,13 @@ def test_it_is_small_and_holds_nothing_of_this_machine(slim):
     assert not [name for name in names if "/tests/" in name or "__pycache__" in name]
 
 
-def test_the_same_packages_make_the_same_archive(slim, tmp_path):
-    again = write_pack(tmp_path / "again.tar.gz", slim=True)
-    assert hashlib.sha256(again.path.read_bytes()).digest() == hashlib.sha256(slim.path.read_bytes()).digest()
-
-
-async def test_the_command_names_the_options_that_ship_it(tmp_path):
+async def test_the_command_makes_the_same_archive_and_names_the_options_that_ship_it(slim, tmp_path):
+    """The same packages make the same bytes, whoever asks; the options are for people and for machines."""
     found = await cfetch("spark", "pack", "--slim", "-o", tmp_path / "p.tar.gz")
     options = f"--archives {tmp_path}/p.tar.gz#{DIRECTORY} --conf spark.executorEnv.PYTHONPATH={DIRECTORY}"
     assert (found.code, f"spark-submit {options} JOB.py" in found.out) == (0, True), found
+    again = hashlib.sha256((tmp_path / "p.tar.gz").read_bytes()).digest()
+    assert again == hashlib.sha256(slim.path.read_bytes()).digest()
     machine = await cfetch("spark", "pack", "--slim", "-o", tmp_path / "p.tar.gz", "--json")
     document = json.loads(machine.out)
     assert (document["submit"], document["python"]) == (

@@ -10,6 +10,7 @@ surround the whole cell.
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
@@ -20,6 +21,7 @@ from cfetch.manifest.strict_json import decode_text, read_digits
 from cfetch.manifest.url_template import UrlTemplate
 
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
+_LOOKED_AT = 100  # rows, for the advice of a refusal
 MOST_PLAIN_DIGITS = 16
 DELIMITERS = ",\t;|"
 _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for example by tr '\\r' '\\n'"}
@@ -59,7 +61,7 @@ def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faul
         if numbered is None and _has_several_urls(names):
             faults.add(line, str(error))
             return
-        linked = _find_linked(names, next(rows, (0, []))[1])
+        linked = _find_linked(names, [cells for _, cells in islice(rows, _LOOKED_AT)])
         more = f"; links stand in {', '.join(map(quoted_key, linked))}" if linked else ""
         faults.add(line, f"{error}{more}")
         return
@@ -79,9 +81,12 @@ def read_records(rows: Iterator[tuple[int, list[str]]], document: Document, faul
     table.note_oddities()
 
 
-def _find_linked(names: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """The names of the columns whose cells are links."""
-    return [name for name, cell in zip(names, cells, strict=False) if _URL.match(cell.strip())]
+def _find_linked(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The names of the columns of which a cell is a link; the first row may have gaps."""
+    links = (
+        place for cells in rows for place, cell in enumerate(cells[: len(names)]) if _URL.match(cell.strip())
+    )
+    return [names[place] for place in sorted(set(links))]
 
 
 class _Table:

@@ -10,6 +10,7 @@ surround the whole cell.
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from cfetch.base.schemes import FILES_PATTERN
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Record = tuple[int, list[str] | PlainRows]
 _CONVERTED = frozenset(["size", "offset", "length", "expires_at", "headers", "mirrors", "assemble"])
+_LOOKED_AT = 100  # rows, for the advice of a refusal
 MOST_PLAIN_DIGITS = 16
 DELIMITERS = ",\t;|"
 _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for example by tr '\\r' '\\n'"}
@@ -81,8 +83,8 @@ def read_records(
         if numbered is None and _has_several_urls(names):
             faults.add(line, str(error))
             return
-        cells = next(rows, (0, []))[1]
-        linked = [] if isinstance(cells, PlainRows) else _find_linked(names, cells)
+        looked_at = [cells for _, cells in islice(rows, _LOOKED_AT) if not isinstance(cells, PlainRows)]
+        linked = _find_linked(names, looked_at)
         more = f"; links stand in {', '.join(map(quoted_key, linked))}" if linked else ""
         faults.add(line, f"{error}{more}")
         return
@@ -108,9 +110,12 @@ def read_records(
     table.note_oddities()
 
 
-def _find_linked(names: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """The names of the columns whose cells are links."""
-    return [name for name, cell in zip(names, cells, strict=False) if _URL.match(cell.strip())]
+def _find_linked(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The names of the columns of which a cell is a link; the first row may have gaps."""
+    links = (
+        place for cells in rows for place, cell in enumerate(cells[: len(names)]) if _URL.match(cell.strip())
+    )
+    return [names[place] for place in sorted(set(links))]
 
 
 class _Table:

@@ -30,7 +30,7 @@ _ROOT = re.compile(
 )
 _STATEMENT = re.compile(
     r".*(?:[:{}(\[,;\\]|\b(?:then|do|else|fi|done))\s*\Z"  # it goes on, or closes a bracket
-    r"|\s*[\w.-]{1,60}[:+?]="
+    r"|\s*(?:[$!]\w|[\w.-]{1,60}[:+?]=)"
     r"|.*\S\s*(?:[ \t](?:[:+?]?=|==|[=-]>|&&)[ \t]|==|~=|>=)"
     r"|\s*(?:import|from|def|class|if|for|while|function|echo|export|set|source|include|return|inherit|require"
     r"|FROM|RUN|COPY|ADD|ENV|ARG|WORKDIR|CMD)\s"
@@ -88,7 +88,7 @@ def find_kind_of_markup(head: str, ending: str) -> str:
     if root is None or ending == "metalink":
         return "metalink"
     if _SITEMAP.search(head):
-        return "sitemap"
+        return "xml" if "{{" in head else "sitemap"  # a template of one
     name = root[1].rpartition(":")[2].lower()
     return _MARKUP.get(name) or ("html" if name in _HTML_TAGS else "xml")
 

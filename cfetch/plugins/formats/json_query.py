@@ -18,6 +18,7 @@ from cfetch.manifest.digests import missing_library
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.config_text import convert_to_json
 from cfetch.manifest.formats.json_links import advise_queries
+from cfetch.manifest.formats.link_text import advise_links
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import MAX_DOCUMENT_BYTES, Source
 
@@ -70,7 +71,9 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
     except JMESPathError as error:
         raise BrokenDocumentError(0, f"--query fails on it: {' '.join(str(error).split())[:200]}") from None
     except (ijson.JSONError, ValueError, RecursionError) as error:
-        raise BrokenDocumentError(0, f"it is not JSON: {' '.join(str(error).split())[:200]}") from None
+        # such as a template of JSON, or a lock file with a conflict of a merge
+        way = advise_links(source)
+        raise BrokenDocumentError(0, f"it is not JSON: {' '.join(str(error).split())[:200]}{way}") from None
     if not rows:
         raise BrokenDocumentError(0, f"--query finds nothing in it{advise_queries(source)}")
     document.notes.extend(columns.notes())

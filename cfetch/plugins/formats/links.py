@@ -22,7 +22,7 @@ _COMMAND = re.compile(r"(?:\A|[\s;&|(`$])(wget2?|curl|aria2c)(?:\.exe)?\s")
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+|readonly\s+|local\s+)?([A-Za-z_]\w*)=(.*)\Z")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _UNKNOWN = re.compile(r"\$[{(A-Za-z_0-9@*]|\{[^{}]*\}|`")
-_NO_HOST = re.compile(r"[A-Za-z0-9+.-]+://(?:[^/?#]*(?:[{}$*%]|\.\.)|[./])")  # a format of a program
+_TEMPLATE = re.compile(r"[A-Za-z0-9+.-]+://(?:[^/?#]*(?:[{}$*%]|\.\.)|[./]|.*\{[^{}]*\})")
 _ATTRIBUTE = re.compile(
     r"""(?:\A|[\s"'])(?:href|src|url|xmlUrl)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>]+))""", re.IGNORECASE
 )
@@ -86,7 +86,7 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
             yield from _read_command(line, _replace(text, variables), faults)
             continue
         links = [link for _, link in find_links(text)]
-        rows = [Row(line, {"url": _undo_entities(link)}) for link in links if not _NO_HOST.match(link)]
+        rows = [Row(line, {"url": _undo_entities(link)}) for link in links if not _TEMPLATE.match(link)]
         templates += len(links) - len(rows)
         if len(rows) == 1 and not is_script:
             waiting = rows[0]
@@ -97,7 +97,7 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     # what a script assigns in one branch after the other, or gives to a command in a way of its own
     yield from (Row(line, {"url": link}) for held in unused.values() for line, link in held)
     if templates:
-        document.notes.append(f"links whose host is a place-holder, and that are left out: {templates}")
+        document.notes.append(f"links with a place-holder, which are left out: {templates}")
 
 
 def _note_use(text: str, variables: dict[str, str], unused: dict[str, list[tuple[int, str]]]) -> None:
@@ -225,5 +225,5 @@ def _read_markup(source: Source, faults: Faults, *, is_html: bool) -> Iterator[R
         links += [(match.start(), match[1]) for match in _ELEMENT.finditer(text)]
         for _, written in sorted(links):
             link = unescape(written).strip()
-            if not _NO_FILE.match(link) and not _NO_HOST.match(link) and (is_html or "://" in link):
+            if not _NO_FILE.match(link) and not _TEMPLATE.match(link) and (is_html or "://" in link):
                 yield Row(line, {"url": link})

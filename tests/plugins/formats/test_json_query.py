@@ -115,3 +115,13 @@ def test_an_expression_that_finds_nothing_is_an_error(error_of):
 def test_a_refusal_says_what_its_links_are(error_of, document, words):
     """Links about the document are no files, and those within texts are read in another way."""
     assert words in error_of(json.dumps(document), "x.json").problems[0].message
+
+
+def test_what_is_json_only_nearly_is_refused_with_the_way_of_texts(error_of):
+    """A lock file with a conflict of a merge has its links all the same."""
+    text = f'{{"p": [\n<<<<<<< HEAD\n{{"u": "{H}a"}},\n=======\n{{"u": "{H}b"}}\n>>>>>>> x\n]}}'
+    message = error_of(text, "x.json", options=query("p[].u")).problems[0].message
+    assert message.startswith("it is not JSON")
+    assert message.endswith(
+        "it has 2 links within it, which --from-format links reads; what follows was not read"
+    )

@@ -122,7 +122,8 @@ def test_links_in_variables_that_no_command_takes_are_read_too(frozen):
     [
         (f'<?xml version="1.0"?><x xmlns="{H}n"><y xmlns:z="{H}z"/></x>', "no list that cfetch knows"),
         (f"#!/bin/sh\n# see {H}a\nset -e\nmake\n", "it is text, not a list of links"),
-        (f'get(f"https://{{host}}/a")\nget("{H}a")\n', "it has 1 link within it"),
+        (f'get(f"https://{{host}}/a")\nget("{H}a")\nget(f"{H}{{name}}")\n', "it has 1 link within it"),
+        ("<urlset>{{ range .Pages }}<url><loc>{{ .Link }}</loc></url></urlset>", "it is XML"),
     ],
 )
 def test_a_refusal_counts_the_links_that_its_way_reads(error_of, text, words):
@@ -186,3 +187,9 @@ def test_a_lock_of_yarn_states_hashes(frozen):
         (f"{H}@s/a/-/a-1.0.tgz", "@s/a-1.0.tgz", None, f"sha256:{SHA}"),
         (f"{H}b/-/b-2.0.tgz", "b-2.0.tgz", None, f"sha1:{'cd' * 20}"),
     ]
+
+
+def test_columns_that_hold_links_are_found_where_the_first_row_has_gaps(error_of):
+    """A table of runs has a link in the second column for few of them."""
+    message = message_of(error_of, f"id,one,two\n1,{H}a,\n2,,{H}b\n", "x.csv")
+    assert "links stand in 'one', 'two'" in message

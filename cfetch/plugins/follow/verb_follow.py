@@ -213,7 +213,7 @@ def _parse_from(begin: str | None, feed: str) -> bool:
     except ValueError:
         raise ConfigError(f"--from is {printable(begin, 60)!r} but must be the word now") from None
     raise ConfigError(
-        f"--from {begin}: cfetch learns no times of changes from {name_feed(feed)}; give --from now, or "
+        f"--from {begin}: {name_feed(feed)} states no times of its changes; give --from now, or "
         "leave it out to begin with the oldest change that the feed keeps"
     )
 

@@ -159,7 +159,7 @@ KEY = (
 )
 
 
-@pytest.mark.parametrize(("keys", "message"), [(KEY, "go in a circle"), ("", "no name for 0.3 s")])
+@pytest.mark.parametrize(("keys", "message"), [(KEY, "lead back to earlier ones"), ("", "no name for 0.3 s")])
 async def test_a_listing_without_an_end(monkeypatch, keys, message):
     """Pages that repeat one token, with keys or without any."""
     body = (

@@ -78,7 +78,7 @@ def test_a_position_that_no_feed_can_state_is_refused(tmp_path):
         assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
         return " ".join(done.stderr.split())
 
-    assert "cfetch learns no times of changes from http://127.0.0.1:1;" in refuse("--from", "2026-01-01")
+    assert "http://127.0.0.1:1 states no times of its changes;" in refuse("--from", "2026-01-01")
     assert "--from is 'yesterday' but must be the word now" in refuse("--from", "yesterday")
     assert "--resync and --consistent are for all of them" in refuse("--from", "now", "--resync")
 

@@ -85,7 +85,7 @@ def prepare_sync(
     clock = clock or SystemClock()
     where = find_places(settings)
     if source == "-":
-        raise ConfigError("standard input has no name to be known again by; give a file, a URL or a prefix")
+        raise ConfigError("standard input has no name for a later run; give a file, a URL or a prefix")
     if len(where.directories) < len(where.roots):
         raise ConfigError("cfetch sync is for directories; give one as --to")
     states_versions = find_listing(source) is not None
@@ -172,7 +172,7 @@ def _list_manifest(
             )
         if plan.partial is not None and options.delete:
             raise UsageError(
-                f"the list {shown_name(source)} may not be whole, so nobody can tell which files have gone: "
+                f"the list {shown_name(source)} may be incomplete, so it cannot tell which files have gone: "
                 f"{plan.partial}; or sync without --delete"
             )
         if plan.partial is not None and plan.partial not in plan.notes:

@@ -93,7 +93,9 @@ def _list_repository(listing: Listing, clock: Clock, network: Network) -> Iterat
         query: str | None = "recursive=true"
         while query is not None:
             if query in seen:  # an end without an error would look like the end of the list
-                raise UsageError(f"cannot list {printable(listing.store)}: its pages go in a circle")
+                raise UsageError(
+                    f"cannot list {printable(listing.store)}: its pages lead back to earlier ones"
+                )
             seen.add(query)
             answer = runner.run(_ask_page(listing, SecretUrl(f"{address}?{query}"), transport, clock))
             entries = _read_page(listing, answer.body)

@@ -46,6 +46,6 @@ def prove_threads(volumes: int) -> None:
         )
     if not has_room:
         raise ConfigError(
-            f"a run needs {ROOM_BYTES >> 20} MiB of addresses beside its threads, and the system has fewer; "
-            "raise that limit (ulimit -v). Nothing was downloaded"
+            f"a run needs {ROOM_BYTES >> 20} MiB of address space beside its threads, and the system "
+            "permits less; raise that limit (ulimit -v). Nothing was downloaded"
         )

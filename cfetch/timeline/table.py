@@ -275,7 +275,7 @@ def when_free(table: Table, ask: Callable[[], T], pause: Pause | None = None) ->
                 raise
             else:
                 table.node.sleep(pause_s)
-    raise LocalFault("the timeline changes whenever it is looked at; see who else works there, and try again")
+    raise LocalFault("the timeline changes faster than it can be read; see what else uses it, and try again")
 
 
 @contextmanager

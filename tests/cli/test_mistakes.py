@@ -115,7 +115,7 @@ MISTAKES = [  # what was typed, the exit code, and what the answer has to say
     ("verify one.txt --to nope", 2, "nope: No such file or directory"),
     ("manifest build nope", 2, "cannot read the manifest nope: No such file or directory"),
     ("manifest check csv.csv", 2, "name the column that has the URLs with --url-column"),
-    ("sync - --to x", 2, "standard input has no name to be known again by"),
+    ("sync - --to x", 2, "standard input has no name for a later run"),
     ("sync nope x", 2, "(x); to say where the files go, write --to DIR"),
     ("sync nope --to x", 2, "cannot read the manifest nope"),
 ]  # fmt: skip

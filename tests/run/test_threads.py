@@ -48,7 +48,7 @@ def test_a_limit_of_addresses_below_what_numpy_needs_is_told_of(monkeypatch):
     """Without it numpy would end the process in the middle of the run, with the exit code of failed files."""
     before = threading.active_count()
     monkeypatch.setattr("cfetch.run.threads.ROOM_BYTES", sys.maxsize & -mmap.PAGESIZE)
-    with pytest.raises(ConfigError, match=r"MiB of addresses .*ulimit -v"):
+    with pytest.raises(ConfigError, match=r"MiB of address space .*ulimit -v"):
         prove_threads(1)
     assert threading.active_count() == before
 

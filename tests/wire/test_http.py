@@ -536,6 +536,12 @@ def test_99_no_more_descriptors_is_no_fault_of_the_server(number):
     assert str(ours).startswith("cannot open a connection: Too many open files")
 
 
+def test_a_refused_connection_is_one_whoever_made_it():
+    """FTP's client raises the system's own error, which was called a connection that broke."""
+    refused = map_error(ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)))
+    assert str(refused) == "cannot connect: Connection refused"
+
+
 async def test_every_foreign_error_is_caught_where_it_is_raised(transport, monkeypatch):
     """By ``open`` and by ``read``, whatever aiohttp's own hierarchy says."""
     async with RawServer(reply(b"x" * 9, "Content-Length: 10", length=False)) as server:

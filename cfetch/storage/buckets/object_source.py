@@ -150,7 +150,7 @@ def _walk(listing: Listing, *, look: bool) -> Iterator[tuple[str, int, str]]:
                 for about in page:
                     keys += 1
                     if about["path"] == marked:  # a circle of any length returns to the mark
-                        raise Refused("the pages of its list go in a circle")
+                        raise Refused("the pages of its list lead back to earlier ones")
                     if keys == marks_at:
                         marked, marks_at = about["path"], 2 * marks_at
                     last = max(last, about["path"])

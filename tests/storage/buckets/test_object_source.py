@@ -160,7 +160,8 @@ KEY = (
 
 
 @pytest.mark.parametrize(
-    ("keys", "patience_s", "message"), [(KEY, 60.0, "go in a circle"), ("", 0.3, "no name for 0.3 s")]
+    ("keys", "patience_s", "message"),
+    [(KEY, 60.0, "lead back to earlier ones"), ("", 0.3, "no name for 0.3 s")],
 )
 async def test_a_listing_without_an_end(monkeypatch, keys, patience_s, message):
     """Pages that repeat one token, with keys or without any."""

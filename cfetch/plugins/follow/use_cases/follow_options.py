@@ -55,7 +55,7 @@ def check_options(feed: str, settings: Settings, options: FollowOptions, where: 
         raise ConfigError("--from leaves older files out; --resync and --consistent are for all of them")
     if options.begin_s is not None and not begins_at_times(feed):
         raise ConfigError(
-            f"--from TIME: {name_feed(feed)} does not say when its changes were made; give --from now, or "
+            f"--from TIME: {name_feed(feed)} states no times of its changes; give --from now, or "
             "leave --from out to begin with the oldest change that the feed keeps"
         )
     if options.adopt and not where.directories:

@@ -80,7 +80,7 @@ def test_a_position_that_no_feed_can_state_is_refused(tmp_path):
         assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
         return " ".join(done.stderr.split())
 
-    assert "http://127.0.0.1:1 does not say when its changes were made" in refuse("--from", "2026-01-01")
+    assert "http://127.0.0.1:1 states no times of its changes" in refuse("--from", "2026-01-01")
     assert "--from is 'yesterday' but must be now, or a time" in refuse("--from", "yesterday")
     assert "which is still to come" in refuse("--from", "9999-01-01T00:00+01:00")
     assert "--resync and --consistent are for all of them" in refuse("--from", "now", "--resync")

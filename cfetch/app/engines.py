@@ -51,14 +51,16 @@ def count_processes(plan: Plan, context: RunContext) -> tuple[int, str | None]:
     """Return the number of processes, and a note if the settings ask for more."""
     settings, volumes = context.settings, context.volumes
     why = None
-    if len(volumes.roots) > 1 or not volumes.local:
-        why = "files go to one directory"
+    if volumes.stores or not volumes.local:
+        why = "files go to directories"
     elif context.network.stays_here:
         why = "no session of a program's own makes the requests"
     if why is not None:
         asked = settings.processes or 1
         note = f"one process and not {asked}: several share the work only where {why}"
         return 1, note if asked > 1 else None
+    if settings.processes is None and len(volumes.roots) > 1:
+        return 1, None  # a process has one volume at a time, which pays only where processors are short
     work, cores = Work(len(plan), plan.total_bytes, plan.sizes), count_cores()
     if settings.processes is None and choose_processes(work, settings, cores=cores) > 1:
         work = _estimate_left(work, plan, volumes)

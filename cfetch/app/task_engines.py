@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
     """Make the engine of several processes of this machine."""
-    from cfetch.tasks.processes.engine import ProcessesEngine
+    from cfetch.tasks.processes.engine import LocalTasks, ProcessesEngine
 
+    tasks: LocalTasks | None = None
+    if len(context.volumes.roots) > 1:
+        from cfetch.tasks.processes.placed_tasks import PlacedTasks  # few runs have several volumes
+
+        tasks = PlacedTasks(plan, context.volumes, context.settings, processes, context.clock)
     return ProcessesEngine(
         plan,
         context.volumes.local[0].root,
@@ -29,6 +34,7 @@ def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge,
         origin=context.renewal.origin,
         clock=context.clock,
         knowledge=knowledge,
+        tasks=tasks,
     )
 
 

@@ -365,12 +365,14 @@ class EntryFinished(Event, frozen=True, kw_only=True):
 class EntriesFinished(Event, frozen=True, kw_only=True):
     """The entries ``ids`` are in place: a task has brought them, or they stood there. ``digest``: their sums.
 
+    ``volume``: where, if the run has several.
     ``block`` has the records themselves, and can be read for as long as the event is handled.
     """
 
     ids: Sequence[int]
     digest: Digest
     block: RecordBlock
+    volume: str = ""
 
 
 class RunStopping(Event, frozen=True, kw_only=True):

@@ -129,7 +129,9 @@ class Tally:
         if isinstance(event, EntryFinished):
             self._note_entry(event.record)
             return
-        if isinstance(event, EntriesFinished):  # of tasks, whose runs have one volume
+        if isinstance(event, EntriesFinished):
+            if event.volume in self._volumes:
+                self._volumes[event.volume].counts.include(event.digest.sums)
             self._makespan.include(event.digest)
             self._ending.include(event.digest)
             return

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.events import VolumeView
 from cfetch.manifest.entries import Frozen
 from cfetch.plugins.spark.job import (
     SETTINGS,
@@ -148,6 +149,10 @@ class _SparkJob:
             )
 
         self._future = start_job(spark, spec, shares.files, shares.numbers, self._tag, may_begin=may_begin)
+
+    def views(self) -> list[VolumeView]:
+        """None: there is one destination."""
+        return []
 
     def take_notes(self) -> list[str]:
         """Implements ``Job.take_notes``."""

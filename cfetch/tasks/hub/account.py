@@ -98,7 +98,11 @@ class Account:
         if report.digest is not None and self._add_all(report.ids):
             if report.ids:
                 yield EntriesFinished(
-                    t_s=report.digest.sums.end_s, ids=report.ids, digest=report.digest, block=block
+                    t_s=report.digest.sums.end_s,
+                    ids=report.ids,
+                    digest=report.digest,
+                    block=block,
+                    volume=report.volume,
                 )
             return
         for record in block.read_records():

@@ -59,8 +59,8 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
 
     ``number``: counts the reports of this task, from 0. ``ids``: the entries in place, whose records take up
     the next ``block_bytes``, with the check sum ``block_sum``; ``digest`` sums them up. ``unfinished``:
-    records of the others that have ended. ``fault``: the fault that ended the task early. ``executor``: its
-    name for people.
+    records of the others that have ended. ``volume``: where they are, if the run has several. ``fault``: the
+    fault that ended the task early. ``executor``: its name for people.
     """
 
     schema: Literal["cfetch.receipt/2"] = "cfetch.receipt/2"
@@ -70,6 +70,7 @@ class TaskReport(msgspec.Struct, frozen=True, kw_only=True):
     task: int
     number: Number = 0
     executor: str = ""
+    volume: str = ""
     events: list[ReportedEvent] = []
     unfinished: list[FileRecord] = []
     ids: list[EntryNumber] = []

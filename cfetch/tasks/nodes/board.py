@@ -25,7 +25,7 @@ from cfetch.storage.files import make_private, on_disk, publish_once, replace_fi
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.claims import MOST_TURNS, Claim, choose_claim, number_task, parse_claim
-from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.dealing import OneVolume, Turn
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, find_beat, make_unknown_beat
 from cfetch.timeline.table import Node
@@ -69,7 +69,7 @@ def read_job(directory: Path) -> SharedJob | None:
         ) from None
 
 
-class Board:
+class Board(OneVolume):
     """Implements ``ShareSource``, for this process's node. Thread-safe; used within a ``with``.
 
     ``receipts``: the directory of receipts. ``fence``: the directory of the epoch. ``bury_task``: keep the

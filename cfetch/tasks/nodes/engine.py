@@ -176,7 +176,13 @@ class _NodeTasks(LocalTasks):
             spec = msgspec.structs.replace(spec, hub=job.hub, wall_start_s=job.wall_start_s)
         return super().start(spec, Account(), hub)
 
-    def _open_source(self, spec: RunSpec, bury_task: Callable[[int], None]) -> ShareSource:
+    def _open_source(
+        self,
+        spec: RunSpec,
+        bury_task: Callable[[int], None],
+        account: Account,  # noqa: ARG002 - receipts are every node's
+        hub: Hub | None,  # noqa: ARG002 - the leader's
+    ) -> ShareSource:
         directory = _board_of(Path(spec.receipts).parent, spec.epoch)
         if self.leads:
             job = SharedJob(

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from cfetch.base.errors import CfetchError, LocalFault, describe_bug
+from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault, describe_bug
 from cfetch.base.threads import start_thread
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import merge_knowledge
@@ -134,10 +134,14 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _bring(spec: RunSpec, order: Order, signs: Signs) -> ChildAnswer:
-    share = Share(order.entries, order.sharers)
+    share = Share(order.entries, order.sharers, order.batches, order.volume)
     copy = TaskCopy(order.share, order.task, int(order.is_copy), order.executor)
     signs.note_life()
     try:
         return ChildAnswer(learned=bring_share(spec, share, copy, on_life=signs.note_life).learned)
+    except VolumeFault as fault:
+        return ChildAnswer(
+            fault=str(fault), is_volumes=True, no_room=fault.no_room, is_gone=isinstance(fault, Vanished)
+        )
     except LocalFault as fault:
         return ChildAnswer(fault=str(fault))

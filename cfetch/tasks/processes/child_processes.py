@@ -8,22 +8,24 @@ gives it the rest of the share. A process that stands still may lose its share s
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from cfetch.base.errors import CfetchError, LocalFault
-from cfetch.manifest.entry import Entry
+from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
+from cfetch.base.events import Event, VolumeView
 from cfetch.manifest.plan import Plan
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.processes.messages import Order
+from cfetch.tasks.processes.messages import ChildAnswer, Order
 from cfetch.tasks.processes.worker import SILENT_S, Worker
 from cfetch.tasks.shares.dealing import ShareSource, Turn
-from cfetch.tasks.shares.work import RunSpec
+from cfetch.tasks.shares.work import RunSpec, Share
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
 LOOK_S = 1.0  # between looks for a share that another task has lost
+DRIVERS, ENDED = "driver's", "ended"
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
@@ -34,12 +36,20 @@ class LocalShares(NamedTuple):
     members: Sequence[Sequence[int]]
     sharers: Sequence[int]
 
-    def list_entries(self, number: int, account: Account) -> list[Entry]:
-        """The entries of a share that have not ended, and all entries of a named batch that is not over."""
+    def fill(self, number: int, account: Account) -> Share:
+        """A share's entries that have not ended, and all entries of a named batch that is not over."""
         entries = list(map(self.plan.entry, self.members[number]))
         left = {entry.id for entry in entries if entry.id not in account}
         batches = {entry.batch for entry in entries if entry.id in left and entry.batch is not None}
-        return [entry for entry in entries if entry.id in left or entry.batch in batches]
+        entries = [entry for entry in entries if entry.id in left or entry.batch in batches]
+        return Share(entries, self.sharers[number])
+
+
+class ShareContents(Protocol):
+    """The contents of shares, by their numbers."""
+
+    def fill(self, number: int, account: Account) -> Share:
+        """Make a share of what is left of it."""
 
 
 class ChildProcesses:
@@ -52,7 +62,7 @@ class ChildProcesses:
 
     def __init__(
         self,
-        shares: LocalShares,
+        shares: ShareContents,
         spec: RunSpec,
         account: Account,
         bury_task: Callable[[int], None],
@@ -70,8 +80,7 @@ class ChildProcesses:
         self._source = source
         self._name = name
         self._changed = threading.Condition()
-        self._turns = 0
-        self._ended = 0  # turns that processes have ended
+        self._counts = Counter[str]()  # turns of the driver, and turns that processes have ended
         self._is_stopping = False
         self._workers: dict[int, Worker] = {}  # by the thread that holds it
         self._at_work = {
@@ -89,16 +98,20 @@ class ChildProcesses:
     def wait(self, timeout_s: float) -> bool:
         """Implements ``Job.wait``."""
         with self._changed:
-            self._turns += 1
+            self._counts[DRIVERS] += 1
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._at_work, timeout_s)
             return not self._at_work
 
-    def take_notes(self) -> list[str]:
-        """Implements ``Job.take_notes``: processes that were given up."""
+    def take_notes(self) -> list[str | Event]:
+        """Implements ``Job.take_notes``: processes that were given up, and what became of batches."""
         with self._changed:
             notes, self._notes = self._notes, []
-        return notes
+        return [*notes, *self._source.take_events()]
+
+    def views(self) -> list[VolumeView]:
+        """Implements ``Job.views``."""
+        return self._source.views()
 
     def stop(self) -> None:
         """Hand out no more shares."""
@@ -122,9 +135,7 @@ class ChildProcesses:
         try:
             while (turn := self._take_turn()) is not None:
                 self._bring(turn)
-                with self._changed:
-                    self._ended += 1
-                    self._changed.notify_all()
+                self._note_turn()
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._fail(error)
         try:
@@ -142,43 +153,62 @@ class ChildProcesses:
             if (turn := self._source.take()) is not None:
                 return turn
             if self._source.is_over():
+                if self._source.fault is not None:
+                    self._fail(self._source.fault)
+                self._note_turn()
                 return None
             self._wait_for_end()
         return None
 
+    def _note_turn(self) -> None:
+        """Let idle processes look again: a turn has ended, or all of them."""
+        with self._changed:
+            self._counts[ENDED] += 1
+            self._changed.notify_all()
+
     def _wait_for_end(self) -> None:
         """Wait until a process has ended a turn, but not for long."""
         with self._changed:
-            ended = self._ended
+            ended = self._counts[ENDED]
             if not self._source.is_over():
-                self._changed.wait_for(lambda: self._is_stopping or self._ended != ended, LOOK_S)
+                self._changed.wait_for(lambda: self._is_stopping or self._counts[ENDED] != ended, LOOK_S)
 
     def _bring(self, turn: Turn | None) -> None:
         """Let a share be brought, by one process after the other if they die."""
         deaths, shortest = 0, sys.maxsize
         while turn is not None and (worker := self._hold_worker()) is not None:
-            entries = self._shares.list_entries(turn.share, self._account)
-            deaths = 0 if len(entries) < shortest else deaths
-            shortest = len(entries)
+            share = self._shares.fill(turn.share, self._account)
+            deaths = 0 if len(share.entries) < shortest else deaths
+            shortest = len(share.entries)
             order = Order(
                 share=turn.share,
                 task=turn.task,
-                sharers=self._shares.sharers[turn.share],
-                entries=entries,
+                sharers=share.sharers,
+                entries=share.entries,
                 executor=self._name,
                 is_copy=turn.is_copy,
+                batches=share.batches,
+                volume=share.volume,
             )
             answer = worker.bring(order, *self._watch(turn))
             if answer is not None:
                 if answer.fault is None:
                     self._source.end(turn)
-                elif self._source.is_mine(turn):
+                elif self._source.is_mine(turn) and not self._move(turn, answer):
                     self._fail(LocalFault(answer.fault))
                 self._learn(answer.learned)
                 return
             deaths += 1
             self._bury_worker(worker, turn.task, deaths)
             turn = None if self._is_stopping else self._source.take_again(turn)
+
+    def _move(self, turn: Turn, answer: ChildAnswer) -> bool:
+        """Let other volumes take what one refuses; False: there is no other, or it is no volume's fault."""
+        if not answer.is_volumes or answer.fault is None:
+            return False
+        self._wait_for_receipts()
+        kind = Vanished if answer.is_gone else VolumeFault
+        return self._source.move(turn, kind(answer.fault, no_room=answer.no_room))
 
     def _watch(self, turn: Turn) -> tuple[Callable[[], None], Callable[[], bool]]:
         """What to do at a sign of life, and whether a process that stands still is not needed any more."""
@@ -215,9 +245,13 @@ class ChildProcesses:
             )
         if code is not None:  # otherwise its last write may still come: what it has left is fetched again
             self._bury_task(task)
+        self._wait_for_receipts()
+
+    def _wait_for_receipts(self) -> None:
+        """Wait until the driver has read what the task has left."""
         with self._changed:
-            end = self._turns + TURNS
-            self._changed.wait_for(lambda: self._turns >= end or self._is_stopping)
+            end = self._counts[DRIVERS] + TURNS
+            self._changed.wait_for(lambda: self._counts[DRIVERS] >= end or self._is_stopping)
 
     def _note(self, note: str) -> None:
         with self._changed:

@@ -18,7 +18,7 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
+from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, ShareContents
 from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.dealing import OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
@@ -31,7 +31,10 @@ HUB_HOST = "127.0.0.1"
 
 
 class ProcessesEngine(ShareEngine):
-    """Implements ``Engine`` for a plan with one destination, a directory. Used once."""
+    """Implements ``Engine`` for a plan whose destinations are directories. Used once.
+
+    ``tasks``: its own, if there are several volumes.
+    """
 
     def __init__(
         self,
@@ -44,14 +47,20 @@ class ProcessesEngine(ShareEngine):
         origin: ManifestRef,
         clock: Clock,
         knowledge: Knowledge = NOTHING,
+        tasks: "LocalTasks | None" = None,
     ) -> None:
-        tasks = LocalTasks(plan, root, settings, processes, clock)
-        super().__init__(tasks, DriverSetup(plan, root, state, settings, origin, clock, knowledge))
+        tasks = tasks or LocalTasks(plan, root, settings, processes, clock)
+        setup = DriverSetup(plan, root, state, settings, origin, clock, knowledge, tasks.roots)
+        super().__init__(tasks, setup)
 
 
 class LocalTasks:
-    """Implements ``TaskRunner`` by processes of this machine."""
+    """Implements ``TaskRunner`` by processes of this machine.
 
+    ``roots``: the volumes, if there are several.
+    """
+
+    roots: tuple[Path, ...] = ()
     longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C has to be prompt
     trusts_receipts = False  # files in place are checked as in a run of one process
     leads = True
@@ -109,22 +118,35 @@ class LocalTasks:
             """Free the task's leases, and keep its parts for the task that continues its share."""
             if hub is not None:
                 hub.forget(task)
-            _keep_parts(self._root / STATE_NAME, spec, task)
+            self._keep_parts(spec, task)
 
+        source = self._open_source(spec, bury_task, account, hub)
         self._crew = ChildProcesses(
-            self._shares,
+            self._find_contents(),
             spec,
             account,
             bury_task,
             processes=self.slots,
             wall=self._clock.wall,
-            source=self._open_source(spec, bury_task),
+            source=source,
             name=self._name,
         )
         self._crew.start()
         return self._crew
 
-    def _open_source(self, spec: RunSpec, bury_task: Callable[[int], None]) -> ShareSource:  # noqa: ARG002 - others need them
+    def _keep_parts(self, spec: RunSpec, task: int) -> None:
+        keep_parts(self._root / STATE_NAME, spec, task)
+
+    def _find_contents(self) -> ShareContents:
+        return self._shares
+
+    def _open_source(
+        self,
+        spec: RunSpec,
+        bury_task: Callable[[int], None],  # noqa: ARG002 - others need it
+        account: Account,  # noqa: ARG002 - the same
+        hub: Hub | None,  # noqa: ARG002 - the same
+    ) -> ShareSource:
         """Open the source of the shares: this run has all of them for itself."""
         receipts = Path(spec.receipts)
 
@@ -146,7 +168,8 @@ class LocalTasks:
         return failure
 
 
-def _keep_parts(state: Path, spec: RunSpec, task: int) -> None:
+def keep_parts(state: Path, spec: RunSpec, task: int) -> None:
+    """Keep the parts of a dead task on one volume for the task that goes on. Raises LocalFault."""
     with on_disk(state):
         files = LocalFiles(state)
         try:

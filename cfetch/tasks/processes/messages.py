@@ -20,6 +20,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The order to bring a share, as ``task``, a number that no other task has; ``sharers``: of ``Share``.
 
     ``executor``: the machine's name for people, if there are several. ``is_copy``: another task has it too.
+    ``batches`` and ``volume`` as in ``Share``.
     """
 
     share: int
@@ -28,12 +29,21 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     entries: list[Entry]
     executor: str = ""
     is_copy: bool = False
+    batches: tuple[int, ...] = ()
+    volume: int | None = None
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a task; ``fault``: this machine's, if it ended the task. ``learned``: about hosts."""
+    """The end of a task; ``fault``: this machine's, if it ended the task. ``learned``: about hosts.
+
+    ``is_volumes``: the fault is one volume's, others may take the files; ``no_room``: it is full;
+    ``is_gone``: files that the task has put there have gone.
+    """
 
     fault: str | None = None
+    is_volumes: bool = False
+    no_room: bool = False
+    is_gone: bool = False
     learned: Knowledge = NOTHING
 
 

@@ -13,13 +13,16 @@ Nothing here knows PySpark.
              their events, show the hub's view, sweep orphans    orphans.py
              commit the plan if every entry is in place
     both     what a task is told and what it answers             work.py
-    both     who has which unit, and how it is committed once        protocol.py, dealing.py
+    both     who has which unit, how it is committed once        protocol.py, dealing.py
+    driver   several volumes: place batches, follow volumes      placed_shares.py, placed_batches.py,
+                                                                 task_volumes.py
     task     open the destination, a directory or a store        task_destination.py
              bring the share, report, leave its receipt          task.py
 
 Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/tasks/hub/receipts.py``,
 ``cfetch/tasks/hub/account.py``, ``protocol.py`` (pure: the state table; ``docs/protocol.md``),
-``dealing.py``, ``work.py``, ``task.py``, ``driver.py``.
+``dealing.py``, ``placed_shares.py``, ``placed_batches.py``,
+``task_volumes.py``, ``work.py``, ``task.py``, ``driver.py``.
 
 When it fails: a file is published by one rename, and a share is over when its receipt is linked into place,
 so only shares without a receipt are brought again. A task that dies begins again and skips the files that

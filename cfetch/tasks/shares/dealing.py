@@ -11,12 +11,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple, Protocol
 
+from cfetch.base.errors import LocalFault, VolumeFault
+from cfetch.base.events import Event, VolumeView
 from cfetch.tasks.shares.protocol import (
     MOST_HOLDERS,
     Action,
     Claimed,
     Committed,
-    Event,
     Fenced,
     Grant,
     Renewed,
@@ -24,6 +25,7 @@ from cfetch.tasks.shares.protocol import (
     Unit,
     step,
 )
+from cfetch.tasks.shares.protocol import Event as UnitEvent
 
 LEASE_S = 10.0  # ten signs of life; a child that is only slow does no harm to its copy
 
@@ -42,6 +44,10 @@ class Turn(NamedTuple):
 class ShareSource(Protocol):
     """Says which share comes next. Thread-safe. Its methods raise LocalFault."""
 
+    @property
+    def fault(self) -> LocalFault | None:
+        """The fault with which the run ends when all shares are over."""
+
     def take(self) -> Turn | None:
         """Take the next share; None: there is none now."""
 
@@ -54,14 +60,41 @@ class ShareSource(Protocol):
     def end(self, turn: Turn) -> None:
         """Note that the task has brought its share to its end."""
 
+    def move(self, turn: Turn, fault: VolumeFault) -> bool:
+        """Give up the share, as its volume refuses it: others may take it. False: there are none."""
+
     def is_mine(self, turn: Turn) -> bool:
         """Whether the share is still this machine's to bring."""
 
     def is_over(self) -> bool:
         """Whether ``take`` will never have one again."""
 
+    def take_events(self) -> list[Event]:
+        """What the source has to say about batches and volumes since the last call."""
 
-class OwnShares:
+    def views(self) -> list[VolumeView]:
+        """The volumes at this moment, if there are several."""
+
+
+class OneVolume:
+    """What a source of shares has to say of volumes if there is one."""
+
+    fault: LocalFault | None = None
+
+    def move(self, turn: Turn, fault: VolumeFault) -> bool:  # noqa: ARG002 - the port's
+        """Never: there is no other volume."""
+        return False
+
+    def take_events(self) -> list[Event]:
+        """Nothing: nothing is placed."""
+        return []
+
+    def views(self) -> list[VolumeView]:
+        """No views: the figures of the run are those of the volume."""
+        return []
+
+
+class OwnShares(OneVolume):
     """Implements ``ShareSource`` for a run that has all shares of its plan for itself.
 
     ``stands``: whether a share has its receipt. ``now_s``: a monotonic clock.
@@ -125,7 +158,7 @@ class OwnShares:
                 return Turn(share, task, action.is_copy)
         return None
 
-    def _step(self, share: int, event: Event) -> tuple[Action, ...]:
+    def _step(self, share: int, event: UnitEvent) -> tuple[Action, ...]:
         self._units[share], actions = step(self._units[share], event)
         if any(isinstance(action, Settle) for action in actions):
             self._left -= 1

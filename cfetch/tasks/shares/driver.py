@@ -9,7 +9,9 @@ their records. The hub shows the tasks' present work. Only shares without a rece
 
 import os
 import shutil
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -18,7 +20,7 @@ import msgspec
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, LocalFault
-from cfetch.base.events import EntryFinished, RunNoted, RunStopping
+from cfetch.base.events import EntryFinished, Event, RunNoted, RunStopping, VolumeView
 from cfetch.base.records import NOT_DECODED, FileRecord
 from cfetch.base.secret import printable
 from cfetch.engine.entry_records import make_skipped_record
@@ -28,6 +30,7 @@ from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk
+from cfetch.storage.hanging_calls import call_within
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import STOP_NAME, Receipt, ReceiptReader, is_in_place
@@ -57,8 +60,11 @@ class Job(Protocol):
     def wait(self, timeout_s: float) -> bool:
         """Wait for the end of all tasks. Returns whether they have ended."""
 
-    def take_notes(self) -> list[str]:
-        """Notes for a person that have come up since the last call."""
+    def take_notes(self) -> Sequence[str | Event]:
+        """Notes for a person, and events of the driver's own, that have come up since the last call."""
+
+    def views(self) -> list[VolumeView]:
+        """The volumes at this moment, if there are several."""
 
     def stop(self) -> None:
         """Begin no further task, if the runner can do that; running tasks learn of the stop by themselves."""
@@ -115,7 +121,7 @@ class TaskRunner(Protocol):
 class DriverSetup(NamedTuple):
     """The facts of a run by tasks. ``state`` is a directory that all tasks see.
 
-    ``root`` is one too, or the URL of an object store.
+    ``root`` is one too, or the URL of an object store. ``volumes``: the directories of a run with several.
 
     ``settings`` are for one task; ``per_host`` and the rates are for all tasks together.
     """
@@ -127,6 +133,11 @@ class DriverSetup(NamedTuple):
     origin: ManifestRef
     clock: Clock
     knowledge: Knowledge = NOTHING
+    volumes: tuple[Path, ...] = ()
+
+    def places(self, instant: str, epoch: int) -> tuple[TaskDestination, ...]:
+        """The places of an execution of the plan, if there are several."""
+        return tuple(directory_destination(volume, instant, epoch) for volume in self.volumes)
 
     def place(self, instant: str, epoch: int) -> TaskDestination:
         """The place of an execution of the plan."""
@@ -193,7 +204,8 @@ class Driver:
         self._account = Account()
         self._lost_by: CfetchError | None = None
         self._place = setup.place(run.guard.instant, self._epoch)
-        self._orphans = Orphans(Path(self._place.fence), self._now)
+        self._volumes = setup.places(run.guard.instant, self._epoch)
+        self._orphans = [Orphans(Path(place.fence), self._now) for place in self._volumes or (self._place,)]
         self._view = LiveView(
             len(setup.plan),
             run.counts,
@@ -208,16 +220,26 @@ class Driver:
         if self._runner.leads:
             self._make_way()
         root = self._setup.root
-        if isinstance(root, Path):  # objects are looked up by the tasks, many at a time
+        if isinstance(root, Path) and not self._volumes:  # objects are looked up by the tasks, many at a time
             self._emit_earlier(root)
         failure = self._run_tasks()
         if failure is not None and not self._is_ending():
-            if isinstance(root, Path):
-                self.emit_unreported(root)
+            for place in self._setup.volumes or [root]:
+                if isinstance(place, Path):
+                    self._ask(str(place), partial(self.emit_unreported, place))
             raise self._explain(failure)
         if self._runner.leads and self._run.counts.ended.in_place == len(self._setup.plan):
-            self._orphans.clear()
+            for orphans in self._orphans:
+                self._ask(str(orphans.directory), orphans.clear)
         return self._lost_by
+
+    def _ask(self, place: str, step: Callable[[], None]) -> None:
+        """Take a last step at a destination; one of several may have died, or hang."""
+        if not self._volumes:
+            step()
+            return
+        with suppress(LocalFault, TimeoutError):
+            call_within(self._setup.settings.write_timeout, place, step)
 
     def _make_way(self) -> None:
         """Prepare the directory of receipts."""
@@ -247,6 +269,7 @@ class Driver:
             if not is_over:
                 job.cancel()
         self._read()
+        self._take_notes(job)
         if self._runner.leads:  # otherwise other machines go on with the entries that this one did not bring
             for event in self._account.close():
                 self._emit(event)
@@ -286,6 +309,7 @@ class Driver:
             instant=self._run.guard.instant,
             epoch=self._epoch,
             place=self._place,
+            volumes=self._volumes,
             receipts=str(self._directory),
             wall_start_s=self._run.clock.wall() - self._now(),
             part_s=max(SHORTEST_PART_S, self._runner.slots / MOST_PARTS_A_S),
@@ -304,10 +328,10 @@ class Driver:
             seen = hub.view() if hub is not None else EMPTY_VIEW
             self._read()
             if self._runner.sweeps:
-                self._orphans.remove_if_due()
-            for note in job.take_notes():
-                self._note(note)
-            self._view.show(seen)
+                for orphans in self._orphans:
+                    orphans.remove_if_due()
+            self._take_notes(job)
+            self._view.show(seen, job.views())
             if stop_s is None and (self._is_ending() or job.failure is not None):
                 self._stop(job, hub)
                 stop_s = self._now() + STOP_S
@@ -406,6 +430,16 @@ class Driver:
                 raise LocalFault(
                     f"{self._directory / receipt.name} is damaged; run the same command again"
                 ) from None
+
+    def _take_notes(self, job: Job) -> None:
+        for note in job.take_notes():
+            if isinstance(note, str):
+                self._note(note)
+            elif not isinstance(note, EntryFinished):
+                self._emit(note)
+            elif note.record.id not in self._account:
+                self._account.add(note.record.id)
+                self._emit(note)
 
     def _note(self, note: str) -> None:
         self._emit(RunNoted(t_s=self._now(), note=note))

@@ -1,9 +1,18 @@
 """The live view of a job: shows its tasks, by their beats, like a run on one machine."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from cfetch.base.events import ActiveAttempt, ExecutorSlow, Listener, Progress, WidthChanged
+import msgspec
+
+from cfetch.base.events import (
+    ActiveAttempt,
+    ExecutorSlow,
+    Listener,
+    Progress,
+    VolumeView,
+    WidthChanged,
+)
 from cfetch.engine.hosts import RESETS
 from cfetch.show.counts import LiveCounts, add_totals
 from cfetch.tasks.hub.account import Account
@@ -35,8 +44,8 @@ class LiveView:
         self._slow: set[str] = set()
         self._limits: dict[str, int] = {}
 
-    def show(self, seen: ClusterView) -> None:
-        """Emit the run's numbers, from the hub's view of its tasks."""
+    def show(self, seen: ClusterView, volumes: Sequence[VolumeView] = ()) -> None:
+        """Emit the run's numbers, from the hub's view of its tasks; ``volumes``: if there are several."""
         for executor in seen.executors:
             if executor.share is not None and executor.name not in self._slow:
                 self._slow.add(executor.name)
@@ -47,7 +56,7 @@ class LiveView:
                 self._limits[host] = places
                 now_s = self._now_s()
                 self._emit(WidthChanged(t_s=now_s, host=host, places=places, before=before, reason=RESETS))
-        self._emit(self._progress(seen))
+        self._emit(msgspec.structs.replace(self._progress(seen), volumes=list(volumes)))
 
     def _progress(self, seen: ClusterView) -> Progress:
         counts = self._counts.ended

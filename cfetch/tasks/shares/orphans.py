@@ -18,7 +18,7 @@ class Orphans:
     """
 
     def __init__(self, directory: Path, now_s: Callable[[], float]) -> None:
-        self._directory = directory
+        self.directory = directory
         self._now_s = now_s
         self._looked_s = now_s()
         self._seen: dict[str, tuple[object, float]] = {}
@@ -42,14 +42,15 @@ class Orphans:
 
     def clear(self) -> None:
         """Remove all directories, as the run is complete and needs no part any more."""
-        kept = self._directory.parent.glob("*-*")  # from earlier runs, for entries now in place
-        for directory in (*self._list_tasks(), *kept):
-            shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):  # a volume that has died keeps its own
+            kept = self.directory.parent.glob("*-*")  # from earlier runs, for entries now in place
+            for directory in (*self._list_tasks(), *kept):
+                shutil.rmtree(directory, ignore_errors=True)
 
     def _list_tasks(self) -> list[Path]:
         with suppress(OSError):
             return [
-                path for path in self._directory.iterdir() if path.name[:1] == "t" and path.name[1:].isdigit()
+                path for path in self.directory.iterdir() if path.name[:1] == "t" and path.name[1:].isdigit()
             ]
         return []
 

@@ -22,7 +22,15 @@ from cfetch.base.clock import RunClock, SystemClock
 from cfetch.base.config.option_table import SLOWEST_PER_S
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
-from cfetch.base.events import EntryFinished, Event, Listener, StragglerCancelled, fan_out, tell_each
+from cfetch.base.events import (
+    BatchPlaced,
+    EntryFinished,
+    Event,
+    Listener,
+    StragglerCancelled,
+    fan_out,
+    tell_each,
+)
 from cfetch.base.records import FileRecord
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
@@ -73,14 +81,14 @@ class Beside(NamedTuple):
 class EntryList:
     """The ``Entries`` of one share, in memory; ``batch_of``: the number of each entry's named batch."""
 
-    def __init__(self, entries: Sequence[Entry], headers: Headers) -> None:
+    def __init__(self, entries: Sequence[Entry], headers: Headers, batches: Sequence[int] = ()) -> None:
         self._entries = entries
         self.headers = headers
         numbers: dict[str, int] = {}
         self.host_of = [numbers.setdefault(host_of(entry.url.value), len(numbers)) for entry in entries]
         self.hosts = tuple(numbers)
         self.names_mirrors = any(entry.mirrors for entry in entries)
-        self.batch_of = _number_batches(entries)
+        self.batch_of = _number_batches(entries, batches)
         self.sizes = [UNKNOWN if entry.size_bytes is None else entry.size_bytes for entry in entries]
 
     def __len__(self) -> int:
@@ -95,8 +103,10 @@ class EntryList:
         return self._entries[first:end]
 
 
-def _number_batches(entries: Sequence[Entry]) -> Sequence[int] | None:
-    """The number of each entry's named batch, -1 for none; None: no entry has one."""
+def _number_batches(entries: Sequence[Entry], batches: Sequence[int]) -> Sequence[int] | None:
+    """The number of each entry's batch, -1 for none; None: no entry has one. ``batches`` as in ``Share``."""
+    if batches:
+        return [number for number, files in enumerate(batches) for _ in range(files)]
     if all(entry.batch is None for entry in entries):
         return None
     numbers: dict[str | None, int] = {None: NO_BATCH}
@@ -140,6 +150,8 @@ def bring_share(
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
     """
+    if share.volume is not None:
+        spec = msgspec.structs.replace(spec, place=spec.volumes[share.volume])
     reporter = Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
@@ -172,6 +184,8 @@ class Reporter:
             executor = self._copy.executor or msgspec.UNSET
             record = msgspec.structs.replace(event.record, executor=executor, task=self._copy.task)
             self._records.append(record)
+        elif isinstance(event, BatchPlaced) and self._spec.volumes:
+            pass  # the driver has placed it
         elif isinstance(event, REPORTED):
             if isinstance(event, StragglerCancelled):
                 event = msgspec.structs.replace(event, executor=self._copy.executor or None)
@@ -228,6 +242,7 @@ class Reporter:
             task=self._copy.task,
             number=len(self._reports),
             executor=self._copy.executor,
+            volume=self._spec.place.root if self._spec.volumes else "",
             events=self._events,
             digest=make_digest([record for record in self._records if record.is_in_place], places=places),
         )
@@ -255,6 +270,7 @@ async def _run_pool(
                 login=spec.env,
                 monotonic=run_clock.now,
                 is_useless=reporter.is_over,
+                is_guarded=bool(spec.volumes),
             )
             volume = await stack.enter_async_context(place)
             transport = RunTransport(
@@ -269,7 +285,7 @@ async def _run_pool(
             beats = _make_beat_maker(spec, copy, run_clock.now)
             listeners: list[Listener] = [reporter, beats, *filter(None, [beside.listener])]
             pool = Pool(
-                EntryList(share.entries, spec.headers),
+                EntryList(share.entries, spec.headers, share.batches),
                 settings,
                 [volume],
                 transport,

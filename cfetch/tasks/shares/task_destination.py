@@ -16,11 +16,12 @@ import msgspec
 
 from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.storage.directory import Directory
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.files import STATE_NAME, local_fault
 from cfetch.storage.group_rights import make_directory
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS
 
@@ -61,10 +62,12 @@ async def open_destination(
     login: Mapping[str, str],
     monotonic: Callable[[], float],
     is_useless: Callable[[], bool],
+    is_guarded: bool = False,
 ) -> AsyncIterator[Volume]:
     """Open it for one ``task``, whose name no other copy has, and close it after the last file.
 
     ``login``: the driver's variables for a store. ``is_useless``: no part of this task is needed any more.
+    ``is_guarded``: there are other places, so nobody waits for a directory that does not answer.
 
     Raises:
         LocalFault: it cannot be used, or the plan is not this run's.
@@ -72,9 +75,12 @@ async def open_destination(
     if place.is_store:
         async with _open_store(place, settings, task, login, monotonic) as volume:
             yield volume
-        return
-    with _open_directory(place, settings, task, is_useless) as volume:
-        yield volume
+    elif is_guarded:
+        async with _open_guarded(place, settings, task, monotonic) as volume:
+            yield volume
+    else:
+        with _open_directory(place, settings, task, is_useless) as volume:
+            yield volume
 
 
 @asynccontextmanager
@@ -115,6 +121,22 @@ async def _open_store(
 def _open_directory(
     place: TaskDestination, settings: Settings, task: str, is_useless: Callable[[], bool]
 ) -> Iterator[Volume]:
+    parts, directory = _stage(place, task)
+    try:
+        yield DirectoryVolume(
+            directory,
+            durable=settings.durability == "power",
+            existing=settings.existing,
+            keeps_time=settings.mtime,
+        )
+    finally:
+        if is_useless():
+            shutil.rmtree(parts, ignore_errors=True)
+        _leave(parts, directory)
+
+
+def _stage(place: TaskDestination, task: str) -> tuple[Path, Directory]:
+    """Make the task's directory of parts, and open the destination with it. Raises LocalFault."""
     parts = Path(place.fence, task)
     try:
         make_directory(parts, 0o700)
@@ -125,19 +147,58 @@ def _open_directory(
     directory = Directory(Path(place.root))
     try:
         directory.stage(str(parts.relative_to(Path(place.root, STATE_NAME))))
-        yield DirectoryVolume(
-            directory,
-            durable=settings.durability == "power",
-            existing=settings.existing,
-            keeps_time=settings.mtime,
-        )
-    finally:
-        directory.unstage()
-        if is_useless():
-            shutil.rmtree(parts, ignore_errors=True)
-        with suppress(OSError):
-            parts.rmdir()  # before the directory is closed, which would remove the fence too
+    except BaseException:
         directory.close()
+        raise
+    return parts, directory
+
+
+def _stage_if_possible(place: TaskDestination, task: str) -> tuple[Path, Directory]:
+    """The same at one of several: one that takes no parts, a full disk, still has files that stand there."""
+    parts, directory = Path(place.fence, task), Directory(Path(place.root), share=2)
+    with suppress(OSError, LocalFault):
+        make_directory(parts, 0o700)
+        directory.stage(str(parts.relative_to(Path(place.root, STATE_NAME))))
+    return parts, directory
+
+
+@asynccontextmanager
+async def _open_guarded(
+    place: TaskDestination, settings: Settings, task: str, monotonic: Callable[[], float]
+) -> AsyncIterator[Volume]:
+    """Open one of several directories. Raises VolumeFault: it refuses, or does not answer soon enough."""
+    from cfetch.storage.guarded_disk import LONGEST_END_S, GuardedDisk  # only for several volumes
+
+    timeout_s = settings.write_timeout
+    try:
+        parts, directory = call_within(timeout_s, place.root, lambda: _stage_if_possible(place, task))
+    except TimeoutError as error:
+        raise VolumeFault(str(error.strerror)) from None
+    except VolumeFault:
+        raise
+    except LocalFault as fault:
+        raise VolumeFault(str(fault)) from None
+    disk = GuardedDisk(place.root, monotonic, longest_end_s=min(timeout_s, LONGEST_END_S))
+    volume = DirectoryVolume(
+        directory,
+        durable=settings.durability == "power",
+        disk=disk,
+        existing=settings.existing,
+        keeps_time=settings.mtime,
+    )
+    try:
+        yield volume
+    finally:
+        await volume.close()
+        with suppress(OSError, LocalFault):  # a directory that hangs is left to the end of the process
+            call_within(timeout_s, place.root, lambda: _leave(parts, directory))
+
+
+def _leave(parts: Path, directory: Directory) -> None:
+    directory.unstage()
+    with suppress(OSError):
+        parts.rmdir()  # before the directory is closed, which would remove the fence too
+    directory.close()
 
 
 def _missing_fence(place: TaskDestination) -> LocalFault:

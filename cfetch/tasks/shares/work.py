@@ -18,7 +18,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
-    ``searches``: a task may try more places at a host; with very many tasks, each would measure the others.
+    ``volumes``: instead of ``place``, if there are several. ``searches``: a task may try more places at a
+    host; with very many tasks, each would measure the others.
     """
 
     settings: Settings
@@ -28,6 +29,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     instant: str
     epoch: int
     place: TaskDestination
+    volumes: tuple[TaskDestination, ...] = ()
     receipts: str
     wall_start_s: float
     part_s: float
@@ -50,10 +52,16 @@ class TaskCopy(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The entries of one task; ``sharers``: how many tasks at a time ask the same host, itself included."""
+    """The entries of one task; ``sharers``: how many tasks at a time ask the same host, itself included.
+
+    ``batches``: how many of the entries are in each batch, in their order; none: named batches count, and all
+    others are alone. ``volume``: the number of the volume, if the run has several.
+    """
 
     entries: list[Entry]
     sharers: int
+    batches: tuple[int, ...] = ()
+    volume: int | None = None
 
 
 class ShareOutcome(NamedTuple):

@@ -44,6 +44,7 @@ class TestProcessesEngine(EngineContract):
                 start=lambda: None,
                 stop=lambda: None,
                 take_notes=list,
+                views=list,
                 wait=lambda _: True,
             )
 

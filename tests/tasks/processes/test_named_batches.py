@@ -139,10 +139,11 @@ def list_standing(volumes):
     return [path for volume in volumes for path in volume.glob("d/*")]
 
 
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("victim", ["task", "driver"])
-def test_kills_at_any_step_leave_no_torn_batch(tmp_path, victim):
+def test_kills_at_any_step_leave_no_torn_batch(tmp_path, victim, count):
     """Of a process or of the run, again and again; the same command then goes on to the end."""
-    volumes = [tmp_path / "to"]
+    volumes = [tmp_path / f"to{n}" for n in range(count)]
     batches = {name: str(n // 4) for n, name in enumerate(LARGE)}
     with serving(LARGE, pace_bps=1 << 20) as origin:
         manifest = write_batches(tmp_path / "m.json", origin.url, LARGE, batches)
@@ -166,6 +167,6 @@ def test_kills_at_any_step_leave_no_torn_batch(tmp_path, victim):
             if code:
                 process = begin(manifest, volumes)
     assert kills
-    assert [len(tree(volume)) for volume in volumes] == [40]
-    assert tree(volumes[0]) == whole(LARGE)
+    assert sum(len(tree(volume)) for volume in volumes) == 40
+    assert {name: data for volume in volumes for name, data in tree(volume).items()} == whole(LARGE)
     assert find_wrong(volumes, batches) == []

@@ -1,0 +1,263 @@
+"""The batches of a run whose tasks write to several volumes: where their files stand, and who gets which.
+
+It is used in one event loop, as volumes may hang. The placer decides; this carries its decisions to shares,
+and brings back what became of them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import NamedTuple
+
+import msgspec
+
+from cfetch.base.breaker import BreakerState
+from cfetch.base.config.engine import PlacementOptions
+from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
+from cfetch.base.events import EntryFinished, Event
+from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.rounds import MOST_MOVES
+from cfetch.engine.batches.staging import Batch, BatchSize
+from cfetch.engine.batches.volume_events import make_batch_placed, make_unplaced_fault
+from cfetch.engine.entry_records import make_skipped_record
+from cfetch.engine.placement.chooser import NO_ROOM, Earlier, Mode
+from cfetch.engine.placement.placer import NOTHING_EARLIER, Placer, Unplaceable
+from cfetch.manifest.plan import Plan
+from cfetch.manifest.urls import host_of
+from cfetch.storage.volume import Volume
+from cfetch.storage.volume_values import batch_id
+from cfetch.tasks.shares.cut import ExpectedPace
+from cfetch.tasks.shares.task_volumes import Landed, TaskVolumes, tidy
+
+
+class Placing(NamedTuple):
+    """What the placer of a run needs.
+
+    ``open_volumes`` makes the volumes in an event loop; ``note_files``: tasks have put files on a volume.
+    """
+
+    options: PlacementOptions
+    open_volumes: Callable[[], Sequence[Volume]]
+    note_files: Callable[[int], None]
+    earlier: Earlier | None
+    pace: ExpectedPace
+    slots: int
+    instant: str
+
+
+class Begun(NamedTuple):
+    """A batch that begins on a volume; ``members``: the entries of it that go there."""
+
+    number: int
+    members: tuple[int, ...]
+    missing_bytes: int
+    is_probe: bool
+
+
+class PlacedBatches:
+    """``has_ended``: whether an entry has, by its index. ``events`` gets what people are told.
+
+    ``fault``: with what the run ends, if batches were given up, or files have gone.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        placing: Placing,
+        has_ended: Callable[[int], bool],
+        now_s: Callable[[], float],
+        events: deque[Event],
+    ) -> None:
+        self._plan = plan
+        self._placing = placing
+        self._has_ended = has_ended
+        self._now_s = now_s
+        self._events = events
+        self._next = count(len(plan))  # numbers of batches that are not of the cut
+        self._batches: dict[int, Batch] = {}
+        self._settled: list[tuple[Batch, int]] = []  # batches that may have copies on other volumes
+        self.fault: LocalFault | None = None
+        options = placing.options
+        mode = Mode(options.mode)
+        volumes = self._volumes = list(placing.open_volumes())
+        self._names = [volume.name for volume in volumes]
+        self._arrivals = Arrivals(plan, volumes, share=options.batch_share, largest_first=mode is Mode.FINISH)
+        self._placer = Placer(
+            len(volumes),
+            mode=mode,
+            deadline_s=options.deadline_s,
+            earlier=placing.earlier or NOTHING_EARLIER,
+        )
+        self.watch = TaskVolumes(volumes, self._placer, events, now_s, placing.note_files, options)
+
+    async def open(self, find_landed: Landed) -> None:
+        """Look at each volume, and follow them from now on."""
+        await self.watch.open()
+        self.watch.follow(find_landed)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to bring."""
+        return self._arrivals.is_over and not self._batches
+
+    @property
+    def volumes(self) -> range:
+        """The numbers of the volumes."""
+        return range(len(self._volumes))
+
+    def wants_more(self) -> bool:
+        """Whether another batch has to arrive before anything can be begun."""
+        return not self._arrivals.is_over and self._placer.wants_more(self._now_s())
+
+    def may_go_on(self, volume: int) -> bool:
+        """Whether a share for this volume may become longer if further batches arrive."""
+        is_used = self._placer.view(volume).breaker is BreakerState.CLOSED
+        return is_used and not self._arrivals.is_over
+
+    async def arrive(self) -> None:
+        """Look where the files of the next batch stand, and let it wait for a volume."""
+        self._submit(await self._arrivals.next(self.watch.lose))
+
+    def assign(self) -> None:
+        """Give volumes to the batches that wait, and give up those that have waited for too long."""
+        now_s = self._now_s()
+        for batch in [batch for batch in self._batches.values() if batch.moves > MOST_MOVES]:
+            self._placer.cancel(batch.number)
+            self._give_up(batch, f"it was started {batch.moves} times and never completed")
+        for placed in self._placer.assign(now_s):
+            batch = self._batches[placed.batch]
+            self._events.append(make_batch_placed(now_s, batch, placed, self._names))
+        for overdue in self._placer.overdue(self._now_s()):
+            self._give_up(self._batches[overdue.batch], overdue.why, overdue.reasons)
+
+    async def begin(self, volume: int) -> Begun | None:
+        """Begin the next batch on a volume; None: it has none now."""
+        while (placed := self._placer.begin(volume, self._now_s())) is not None:
+            batch = self._batches[placed.batch]
+            if placed.stolen_from is not None and not placed.probe:
+                self._events.append(make_batch_placed(self._now_s(), batch, placed, self._names))
+            if members := tuple(self._split(batch, volume)):
+                return Begun(batch.number, members, batch.missing_bytes, placed.probe)
+            await self.finish(batch.number, volume, ())
+        return None
+
+    async def finish(self, number: int, volume: int, members: Sequence[int]) -> None:
+        """Note that a batch is over on its volume, unless a copy of its task has said so before."""
+        batch = self._batches.pop(number, None)
+        if batch is None:
+            return
+        self._placer.add_held(volume, batch.missing_bytes, len(batch.entries) - len(batch.standing))
+        self._placer.finish(number, self._now_s(), of=volume)
+        entries = [self._plan.entry(index) for index in members]
+        await self.watch.note_done(volume, entries, batch.missing_bytes)
+        if batch.copies or batch.recorded - {volume}:
+            self._settled.append((batch, volume))
+
+    async def refuse(
+        self, volume: int, batches: Iterable[tuple[int, tuple[int, ...]]], fault: VolumeFault
+    ) -> None:
+        """Take back, from a volume that refuses them, those of the batches that are not in place."""
+        before = self._placer.view(volume).breaker
+        for number, members in batches:
+            if all(map(self._has_ended, members)):
+                await self.finish(number, volume, members)
+                continue
+            batch = self._batches.get(number)
+            if batch is None:  # a copy of the task has brought it meanwhile
+                continue
+            batch.moves += 1
+            batch.recorded.add(volume)  # a task may have died there in the middle of its commit
+            for index in members:
+                batch.copies.setdefault(index, []).append(volume)
+            self._placer.fail(
+                number,
+                self._now_s(),
+                of=volume,
+                reason=str(fault),
+                no_room=fault.no_room,
+                for_good=fault.no_room and batch.joined_bytes > 0,
+            )
+            if batch.name is not None and batch.home not in (None, volume):
+                batch.home = None
+        if fault.no_room:
+            self._placer.set_room(volume, self._placer.view(volume).load_bytes)
+        if self._placer.view(volume).breaker is not before:
+            self.watch.pause(volume)
+
+    async def confirm(self, fault: Vanished | None = None, volume: int | None = None) -> None:
+        """Look whether the files of all tasks still stand; ``fault``: what a task has seen on a volume."""
+        for index in self.watch.list_used() if volume is None else [volume]:
+            self._blame(await self.watch.confirm(index, fault))
+
+    def _split(self, batch: Batch, volume: int) -> list[int]:
+        """The entries of a batch that go to its volume: without those that stand elsewhere and may stay."""
+        if batch.name is not None:
+            return list(batch.entries)
+        elsewhere: dict[int, list[int]] = {}
+        for index, other in batch.standing.items():
+            if other != volume:
+                elsewhere.setdefault(other, []).append(index)
+        for other, indexes in elsewhere.items():
+            self._submit_standing(batch, other, sorted(indexes))
+        return [index for index in batch.entries if batch.standing.get(index, volume) == volume]
+
+    def _submit_standing(self, batch: Batch, volume: int, indexes: list[int]) -> None:
+        """Let the entries that stand on another volume be checked there, as a batch of their own."""
+        entries = [self._plan.entry(index) for index in indexes]
+        sizes = [entry.size_bytes for entry in entries if entry.size_bytes is not None]
+        size = BatchSize(sum(sizes), len(entries) - len(sizes))
+        other = Batch(next(self._next), batch_id(entries), None, indexes, size)
+        other.home, other.standing = volume, dict.fromkeys(indexes, volume)
+        other.copies, other.blocked = batch.copies, batch.blocked
+        self._submit(other)
+
+    def _submit(self, batch: Batch) -> None:
+        self._batches[batch.number] = batch
+        size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
+        now_s, in_place = self._now_s(), len(batch.standing)
+        try:
+            self._placer.submit(batch.number, size_bytes, files, now_s, home=batch.home, in_place=in_place)
+        except Unplaceable as reason:
+            self._give_up(batch, str(reason))
+
+    def _give_up(self, batch: Batch, why: str, reasons: Sequence[str] | None = None) -> None:
+        """Fail a batch that no volume takes; the run ends with that fault."""
+        said = [view.reason or NO_ROOM for view in self.watch.views()] if reasons is None else reasons
+        fault = make_unplaced_fault(batch, why, said, self._names)
+        now_s = self._now_s()
+        for index in batch.entries:
+            entry = self._plan.entry(index)
+            if self._has_ended(index):
+                continue
+            blank = make_skipped_record(
+                entry,
+                self._placing.instant,
+                host=host_of(entry.url.value),
+                verified="none",
+                volume=self._names[0],
+                now_s=now_s,
+            )
+            record = msgspec.structs.replace(
+                blank, status="failed", bytes=0, error_kind=fault.kind, error=str(fault), batch=batch.name
+            )
+            self._events.append(EntryFinished(t_s=now_s, record=record))
+        del self._batches[batch.number]
+        self._blame(fault)
+
+    def _blame(self, fault: LocalFault | None) -> None:
+        self.fault = self.fault or fault
+
+    async def close(self) -> None:
+        """Remove what other volumes have of batches that are whole, and let go of the volumes."""
+        self.watch.leave()
+        options, earlier = self._placing.options, self._placing.earlier
+        for batch, volume in self._settled:
+            entries = [self._plan.entry(index) for index in batch.entries]
+            with suppress(CfetchError, TimeoutError):
+                async with asyncio.timeout(options.write_timeout_s):
+                    await tidy(self._volumes, batch, entries, volume)
+        if Mode(options.mode) is Mode.ROUND_ROBIN and earlier is not None:
+            earlier.keep_turn(self._placer.turn)
+        await asyncio.gather(*(volume.close() for volume in self._volumes))

@@ -1,0 +1,290 @@
+"""Deals whole batches out to tasks, for several volumes: ``engine/placement/`` says which volume each gets.
+
+A share is batches for one volume. A share that a volume refuses is dissolved, and those of its batches that
+are not in place wait for another volume. All of this happens in an event loop of its own; other threads ask
+and wait.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+from cfetch.base.errors import LocalFault, Vanished, VolumeFault
+from cfetch.base.events import Event, VolumeView
+from cfetch.base.threads import start_thread
+from cfetch.manifest.plan import Plan
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.shares.cut import MICRO, MOST_FILES, choose_target
+from cfetch.tasks.shares.dealing import LEASE_S, Turn
+from cfetch.tasks.shares.placed_batches import PlacedBatches, Placing
+from cfetch.tasks.shares.protocol import (
+    MOST_HOLDERS,
+    Action,
+    Claimed,
+    Committed,
+    Failed,
+    Fenced,
+    Grant,
+    Renewed,
+    Unit,
+    step,
+)
+from cfetch.tasks.shares.protocol import Event as UnitEvent
+from cfetch.tasks.shares.work import Share
+
+T = TypeVar("T")
+Brought = Callable[[], Mapping[int, tuple[int, int]]]
+"""By task: the files and bytes that it has brought until now."""
+
+
+class _Dealt(NamedTuple):
+    """A share: ``members`` are the entries of each of its ``batches`` that go to ``volume``."""
+
+    volume: int
+    batches: tuple[int, ...]
+    members: tuple[tuple[int, ...], ...]
+
+    def pair(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Each batch with its entries."""
+        return zip(self.batches, self.members, strict=True)
+
+
+class _LoopThread:
+    """An event loop in a thread of its own, in which other threads let work be done."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = start_thread(self._serve, "placement")
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the work returns."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """End the loop."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+
+class PlacedShares:
+    """Implements ``ShareSource`` for a run that has several volumes and all batches of its plan for itself.
+
+    ``account`` knows the entries that have ended, and ``now_s`` is the run's clock.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        placing: Placing,
+        account: Account,
+        now_s: Callable[[], float],
+        brought: Brought,
+        happened: Iterable[Event] = (),
+    ) -> None:
+        self._plan = plan
+        self._placing = placing
+        self._account = account
+        self._now_s = now_s
+        self._brought = brought
+        self._tasks = count(1)
+        self._dealt: list[_Dealt] = []
+        self._units: list[Unit] = []
+        self._at_work: dict[int, int] = {}  # the share of each task that has one
+        self._was_free: set[int] = set()  # at the last look: one look may come after this process stood still
+        self._events: deque[Event] = deque(happened)
+        self._is_over = False
+        self._loop = _LoopThread()
+        self._lock = asyncio.Lock()
+        self._batches = self._loop.call(self._open())
+
+    @property
+    def fault(self) -> LocalFault | None:
+        """The fault with which the run ends: batches were given up, or files have gone."""
+        return self._batches.fault
+
+    def take(self) -> Turn | None:
+        """Take batches for a volume that has work, or a copy of a share whose task stands still."""
+        return self._loop.call(self._take())
+
+    def take_again(self, turn: Turn) -> Turn | None:
+        """Take the same share as another task: this one has been reaped, so it is past the fence."""
+        return self._loop.call(self._take_again(turn))
+
+    def renew(self, turn: Turn) -> None:
+        """Lengthen the task's lease."""
+        self._loop.call(self._renew(turn))
+
+    def end(self, turn: Turn) -> None:
+        """Count the batches of the share, unless a copy of its task was faster."""
+        self._loop.call(self._end(turn))
+
+    def move(self, turn: Turn, fault: VolumeFault) -> bool:
+        """Dissolve a share that its volume refuses, once all receipts of its task have been read."""
+        return self._loop.call(self._move(turn, fault))
+
+    def is_mine(self, turn: Turn) -> bool:
+        """Whether no copy of the task has brought the share."""
+        return not self._units[turn.share].is_over
+
+    def is_over(self) -> bool:
+        """Whether all batches are over."""
+        return self._is_over
+
+    def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run
+        """The content of a share: the batches of it that are not over, each of them whole."""
+        dealt = self._dealt[number]
+        left = [members for members in dealt.members if not all(map(self._has_ended, members))]
+        entries = [self._plan.entry(index) for members in left for index in members]
+        return Share(entries, self._placing.slots, tuple(map(len, left)), dealt.volume)
+
+    def find_volume(self, task: int) -> int | None:
+        """The volume of a task's share."""
+        share = self._at_work.get(task)
+        return None if share is None else self._dealt[share].volume
+
+    def take_events(self) -> list[Event]:
+        """What has happened since the last call."""
+        return [self._events.popleft() for _ in range(len(self._events))]
+
+    def views(self) -> list[VolumeView]:
+        """The volumes at this moment."""
+        return self._batches.watch.views()
+
+    def close(self) -> None:
+        """Remove what other volumes have of batches that are whole, and let go of the volumes."""
+        self._loop.call(self._batches.close())
+        self._loop.close()
+
+    # in the loop
+
+    async def _open(self) -> PlacedBatches:
+        batches = PlacedBatches(self._plan, self._placing, self._has_ended, self._now_s, self._events)
+        await batches.open(self._count_landed)
+        return batches
+
+    def _count_landed(self) -> dict[int, tuple[int, int]]:
+        """Return for each task at work its volume, and the bytes that it has brought."""
+        at_work = self._at_work
+        return {
+            task: (self._dealt[at_work[task]].volume, size_bytes)
+            for task, (_, size_bytes) in self._brought().items()
+            if task in at_work
+        }
+
+    async def _take(self) -> Turn | None:
+        batches = self._batches
+        async with self._lock:
+            while True:
+                batches.assign()
+                for volume in sorted(batches.volumes, key=self._count_tasks):
+                    if (turn := await self._deal(volume)) is not None:
+                        return turn
+                if batches.is_over:
+                    if not self._is_over:
+                        await batches.confirm()
+                    self._is_over = True
+                    return None
+                if not batches.wants_more():
+                    return self._copy()
+                await batches.arrive()
+
+    def _count_tasks(self, volume: int) -> int:
+        return sum(self._dealt[share].volume == volume for share in self._at_work.values())
+
+    async def _deal(self, volume: int) -> Turn | None:
+        """Make a share of batches for one volume, as long as shares are to be."""
+        pace, target_s, cost_s = self._placing.pace, self._choose_target_s(), 0.0
+        dealt: dict[int, tuple[int, ...]] = {}
+        while cost_s < target_s and sum(map(len, dealt.values())) < MOST_FILES:
+            begun = await self._batches.begin(volume)
+            if begun is not None:
+                dealt[begun.number] = begun.members
+                cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
+                if begun.is_probe:
+                    break
+            elif dealt and self._batches.may_go_on(volume):
+                await self._batches.arrive()
+                self._batches.assign()
+            else:
+                break
+        if not dealt:
+            return None
+        self._dealt.append(_Dealt(volume, tuple(dealt), tuple(dealt.values())))
+        self._units.append(Unit(volume=volume))
+        return self._claim(len(self._units) - 1)
+
+    def _choose_target_s(self) -> float:
+        sizes = self._plan.sizes
+        total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
+        return choose_target(total_s, max(self._placing.slots, len(self._batches.volumes))) / MICRO
+
+    def _copy(self) -> Turn | None:
+        """Give an idle task a share whose task stands still; twice silent, as this process may have stood."""
+        now_s = self._now_s()
+        free = {
+            share
+            for share in self._at_work.values()
+            if self._units[share].is_free(now_s) and len(self._units[share].holders) < MOST_HOLDERS
+        }
+        self._was_free, again = free, free & self._was_free
+        return self._claim(min(again)) if again else None
+
+    def _claim(self, share: int) -> Turn | None:
+        now_s, task = self._now_s(), next(self._tasks)
+        claimed = Claimed(task, self._dealt[share].volume, now_s, now_s + LEASE_S)
+        for action in self._step(share, claimed):
+            if isinstance(action, Grant):
+                self._at_work[task] = share
+                return Turn(share, task, action.is_copy)
+        return None
+
+    def _step(self, share: int, event: UnitEvent) -> tuple[Action, ...]:
+        self._units[share], actions = step(self._units[share], event)
+        return actions
+
+    async def _take_again(self, turn: Turn) -> Turn | None:
+        async with self._lock:
+            stands = all(
+                self._has_ended(index) for members in self._dealt[turn.share].members for index in members
+            )
+            await self._step_to_end(turn, Fenced(turn.task, stands=stands))
+            return self._claim(turn.share)
+
+    async def _renew(self, turn: Turn) -> None:
+        self._step(turn.share, Renewed(turn.task, self._now_s() + LEASE_S))
+
+    async def _end(self, turn: Turn) -> None:
+        async with self._lock:
+            await self._step_to_end(turn, Committed(turn.task))
+
+    async def _step_to_end(self, turn: Turn, event: UnitEvent) -> None:
+        """Take a step after which the task has the share no more; count its batches if it is committed."""
+        self._at_work.pop(turn.task, None)
+        self._step(turn.share, event)
+        if self._units[turn.share].is_over:
+            dealt = self._dealt[turn.share]
+            for number, members in dealt.pair():
+                await self._batches.finish(number, dealt.volume, members)
+
+    async def _move(self, turn: Turn, fault: VolumeFault) -> bool:
+        async with self._lock:
+            dealt = self._dealt[turn.share]
+            if isinstance(fault, Vanished):
+                await self._batches.confirm(fault, dealt.volume)
+                return False
+            self._at_work.pop(turn.task, None)
+            self._step(turn.share, Failed(turn.task, is_final=True))
+            if self._units[turn.share].is_over:  # otherwise a copy has it
+                await self._batches.refuse(dealt.volume, dealt.pair(), fault)
+            return True
+
+    def _has_ended(self, index: int) -> bool:
+        return self._plan.entry(index).id in self._account

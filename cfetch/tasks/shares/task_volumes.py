@@ -1,0 +1,190 @@
+"""The volumes of a run as its driver sees them, while tasks write: speed, room, whether they answer.
+
+What tasks have brought is known by their beats. A volume that does not answer the driver is not used while no
+task is at work there; the tasks at work find out by themselves, and say so.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from cfetch.base.breaker import BreakerState
+from cfetch.base.config.engine import PlacementOptions
+from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
+from cfetch.base.events import BreakerClosed, Event, VolumePaused, VolumeView
+from cfetch.engine.batches.staging import Batch
+from cfetch.engine.batches.volume_events import make_volume_paused, make_volume_view
+from cfetch.engine.placement.chooser import reserve_bytes
+from cfetch.engine.placement.placer import Placer
+from cfetch.manifest.entry import Entry
+from cfetch.storage.volume import Volume
+from cfetch.storage.volume_values import batch_id
+
+LOOK_S = 1.0  # between looks at speeds and rooms, and the patience of one look
+Landed = Callable[[], Mapping[int, tuple[int, int]]]
+"""By task at work: its volume, and the bytes that it has brought there."""
+
+
+class TaskVolumes:
+    """Used in the event loop in which ``volumes`` were made. ``events`` gets what people are told."""
+
+    def __init__(
+        self,
+        volumes: Sequence[Volume],
+        placer: Placer,
+        events: deque[Event],
+        now_s: Callable[[], float],
+        note_files: Callable[[int], None],
+        options: PlacementOptions,
+    ) -> None:
+        self._volumes = volumes
+        self._placer = placer
+        self._events = events
+        self._now_s = now_s
+        self._note_files = note_files
+        self._patience_s = min(options.write_timeout_s, options.deadline_s)
+        self._free: list[int | None] = [None] * len(volumes)
+        self._done = Counter[int]()  # batches by volume
+        self._done_bytes = Counter[int]()
+        self._files = Counter[int]()  # that tasks have put there, or found
+        self._out_of_use: set[int] = set()  # by the events that were emitted
+        self._seen: dict[int, int] = {}  # bytes by task
+        self._following: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Look at each volume once; those that do not answer are out of use."""
+        await asyncio.gather(*map(self._open, range(len(self._volumes))))
+
+    async def _open(self, index: int) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._volumes[index].open()
+                await self._measure_room(index, 0)
+        except TimeoutError:
+            name = self._volumes[index].name
+            self.lose(index, VolumeFault(f"{name} has not answered for {self._patience_s:g} s"))
+        except LocalFault as fault:
+            self.lose(index, fault)
+
+    def lose(self, index: int, fault: LocalFault) -> None:
+        """Take a volume out of use, unless tasks are at work there."""
+        if not self._placer.view(index).running:
+            self._placer.volume_failed(index, self._now_s(), str(fault))
+            self.pause(index)
+
+    def pause(self, index: int) -> None:
+        """Tell people that a volume is out of use."""
+        self._out_of_use.add(index)
+        name, view = self._volumes[index].name, self._placer.view(index)
+        self._events.append(make_volume_paused(self._now_s(), name, view))
+
+    async def note_done(self, index: int, entries: Sequence[Entry], size_bytes: int) -> None:
+        """A batch is over on a volume, which notes that its record stands, and looks again at the end."""
+        self._done[index] += 1
+        self._done_bytes[index] += size_bytes
+        if entries:
+            self._files[index] += len(entries)
+            with suppress(CfetchError, TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._volumes[index].inspect_batches([(batch_id(entries), ())])
+        if index in self._out_of_use and self._placer.view(index).breaker is not BreakerState.OPEN:
+            self._out_of_use.discard(index)
+            self._events.append(BreakerClosed(t_s=self._now_s(), volume=self._volumes[index].name))
+
+    def list_used(self) -> list[int]:
+        """The volumes that have files of this run."""
+        return sorted(self._files)
+
+    async def confirm(self, index: int, fault: Vanished | None = None) -> LocalFault | None:
+        """Look whether what tasks have put on a volume stands; ``fault``: what a task has seen there.
+
+        Returns the fault with which the run ends, if files have gone.
+        """
+        volume = self._volumes[index]
+        self._note_files(index)
+        volume.drain()
+        left = 0 if fault is None else self._files[index]
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await volume.run()
+        except Vanished as gone:
+            fault, left = gone, gone.left
+        except (LocalFault, TimeoutError):
+            fault = fault or Vanished(f"{volume.name} cannot be read any more")
+            left = 0
+        if fault is not None:
+            now_s, why = self._now_s(), str(fault)
+            self._events.append(
+                VolumePaused(t_s=now_s, volume=volume.name, pause_s=None, reason=why, left=left)
+            )
+        return fault
+
+    def views(self) -> list[VolumeView]:
+        """The volumes at this moment."""
+        free, batches, done = self._free, self._done, self._done_bytes
+        return [
+            make_volume_view(volume.name, self._placer.view(n), free[n], batches[n], done[n])
+            for n, volume in enumerate(self._volumes)
+        ]
+
+    def follow(self, find_landed: Landed) -> None:
+        """Measure speeds and rooms from now on."""
+        self._following = asyncio.get_running_loop().create_task(self._follow(find_landed))
+
+    def leave(self) -> None:
+        """Measure nothing more."""
+        if self._following is not None:
+            self._following.cancel()
+
+    async def _follow(self, find_landed: Landed) -> None:
+        while True:
+            before_s = self._now_s()
+            await asyncio.sleep(LOOK_S)
+            grown, landed = Counter[int](), Counter[int]()
+            for task, (volume, size_bytes) in find_landed().items():
+                grown[volume] += max(0, size_bytes - self._seen.get(task, 0))
+                landed[volume] += size_bytes
+                self._seen[task] = size_bytes
+            passed_s = self._now_s() - before_s
+            for volume, size_bytes in grown.items():
+                if size_bytes and passed_s > 0:
+                    self._placer.note_speed(volume, size_bytes, passed_s)
+            for index in range(len(self._volumes)):
+                await self._look(index, landed[index])
+
+    async def _look(self, index: int, landed_bytes: int) -> None:
+        if self._volumes[index].is_stuck:
+            return
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._measure_room(index, landed_bytes)
+        except TimeoutError:
+            pass  # it is slow, or hangs: the tasks at work there have more patience
+        except LocalFault as fault:
+            self.lose(index, fault)
+
+    async def _measure_room(self, index: int, landed_bytes: int) -> None:
+        """Ask for the free space, and add the bytes that batches under way have taken of it already."""
+        free_bytes = self._free[index] = await self._volumes[index].free_bytes()
+        if free_bytes is not None:
+            reserve = reserve_bytes(free_bytes + landed_bytes)
+            self._placer.set_room(index, max(0, free_bytes - reserve) + landed_bytes)
+
+
+async def tidy(volumes: Sequence[Volume], batch: Batch, entries: Iterable[Entry], index: int) -> None:
+    """Remove what other volumes have of files that stand where their batch is: first the records.
+
+    ``entries`` are the batch's, and ``index`` is its volume.
+    """
+    all_of_them = list(entries)
+    (held,) = await volumes[index].inspect_batches([(batch.id, all_of_them)])
+    here = {batch.entries[position] for position in held.same_size}
+    if len(here) == len(all_of_them):
+        for other in batch.recorded - {index}:
+            volumes[other].withdraw_batch(batch.id, ())
+    for number, entry in zip(batch.entries, all_of_them, strict=True):
+        is_new = batch.standing.get(number) != index
+        for other in set(batch.copies.get(number, ())) - {index}:
+            if number in here and (is_new or other in batch.recorded):
+                volumes[other].remove_older(entry)

@@ -58,9 +58,9 @@ From = Annotated[
     str | None,
     typer.Option(
         "--from",
-        help="On the first run, skip what the feed has already, and take only what comes later, or what comes "
-        "after a time (UTC unless it states its zone; for kinesis:// and cosmos+https://). Default: begin with "
-        "the oldest change that the feed keeps.",
+        help="On the first run, skip what the feed has already, and take only what comes later, or what "
+        "comes after a time (UTC unless it states its zone; for kinesis:// and cosmos+https://). Default: "
+        "begin with the oldest change that the feed keeps.",
         metavar="now|TIME",
         show_default=False,
     ),

@@ -170,7 +170,7 @@ def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, worker
         if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
             stopped.append(workers[1].pid)
             os.kill(stopped[0], signal.SIGSTOP)
-            workers[1].most_silent_s = 3.0  # a few signs of life; the others need not be quick to give signs of life
+            workers[1].most_silent_s = 3.0  # a few signs of life
 
     slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=1000.0))
     with served(FILES, slow) as origin:

@@ -13,8 +13,7 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk, InlineDisk
 from cfetch.storage.files import volume_fault
-from cfetch.storage.part_file import PartFile
-from cfetch.storage.part_notes import PartNotes
+from cfetch.storage.part_file import PartFile, PartNotes
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, must_ask, proof_of
 from cfetch.storage.running_hash import PartHash
 from cfetch.storage.spare_memory import copy_piece, give_back

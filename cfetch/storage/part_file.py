@@ -1,4 +1,4 @@
-"""The file of a part: steps that its volume's disk carries out, one after the other.
+"""The file of a part and the notes beside it: steps that its volume's disk carries out, one after the other.
 
 Bytes in order are appended, and the file's length tells how many are held. A part in ranges is written in
 place, and its length tells nothing: before the first byte out of order, the file gets another kind of name
@@ -16,20 +16,26 @@ import errno
 import os
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory, spare_foreign
+from cfetch.storage.disk import Disk
 from cfetch.storage.files import volume_fault
-from cfetch.storage.resume import IN_RANGES, beside, identity_of, in_ranges, part_name
+from cfetch.storage.resume import IN_RANGES, beside, encode_note, identity_of, in_ranges, note_for, part_name
 from cfetch.storage.source_records import SourceRecord
 from cfetch.storage.staging import Leftover, boot_id
+
+if TYPE_CHECKING:
+    from cfetch.storage.held_ranges import HeldRanges
 
 _DATE = re.compile(r"[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT\Z", re.ASCII)
 EPOCH = 1970
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MOST_NOTED = 200  # ranges in a note, whose size is limited; bytes of further ranges are fetched again
 SMALL_BYTES = 64 << 10  # the largest body that may stay in memory; a larger one gains nothing by it
 
 
@@ -371,3 +377,49 @@ class PartFile:
         descriptor = self._volume.staging.reopen_part(self._name, in_place=True)
         os.lseek(descriptor, offset, os.SEEK_SET)
         return descriptor
+
+
+class PartNotes:
+    """Writes the notes by which later runs can continue a part: see ``resume``.
+
+    ``is_mirrored``: the present bytes' validator is a mirror's, and of no use in a later run. ``is_noted``:
+    there is a note about the present bytes. ``unnoted_bytes``: for a part in ranges, the bytes since the
+    last note.
+    """
+
+    __slots__ = ("_disk", "_entry", "_file", "is_mirrored", "is_noted", "unnoted_bytes")
+
+    def __init__(self, entry: Entry, file: PartFile, disk: Disk) -> None:
+        self._entry = entry
+        self._file = file
+        self._disk = disk
+        self.is_mirrored = self.is_noted = False
+        self.unnoted_bytes = 0
+
+    def leave_out_mirror(self, validator: str | None) -> str | None:
+        """The validator, if it is of use in a later run; None: it is a mirror's, or there is none."""
+        return None if self.is_mirrored else validator
+
+    def note_source(self, validator: str | None) -> None:
+        """Note the ETag of a part in order, if there is one, and the manifest has no hash."""
+        if validator is None or self.is_mirrored or self._entry.digest is not None:
+            return
+        note = encode_note(note_for(self._entry, validator, boot_id()))
+        self._disk.do(self._file.note, note)
+        self.is_noted = True
+
+    def encode_ranges(self, ranges: "HeldRanges", validator: str | None) -> bytes | None:
+        """The note of a part in ranges; None: a later run could not continue the part."""
+        own_validator = self.leave_out_mirror(validator)
+        if self._entry.digest is None and own_validator is None:
+            return None
+        held = ranges.held[:MOST_NOTED]
+        note = note_for(self._entry, own_validator, boot_id(), held=held, total_bytes=ranges.size_bytes)
+        return encode_note(note)
+
+    def note_ranges(self, ranges: "HeldRanges", validator: str | None) -> None:
+        """Note which bytes are held now; this replaces an older note."""
+        self.unnoted_bytes = 0
+        note = self.encode_ranges(ranges, validator)
+        if note is not None:
+            self._disk.do(lambda: self._file.note(note, renews=True))

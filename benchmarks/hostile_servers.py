@@ -26,8 +26,8 @@ from tests.conditions.server import CaseServer  # noqa: E402
 
 LIMIT_S = 20.0
 NAME = "f"
-CURL = "curl -sS --fail -L --max-redirs 5 --retry 2 --speed-limit 1 --speed-time 2 -o {O}/f {U}"
-WGET = "wget -q --no-config --tries=3 --waitretry=1 --timeout=2 --max-redirect=5 -P {O} {U}"
+CURL = "curl -sS --fail -L --max-redirs 50 --retry 2 --speed-limit 1 --speed-time 2 -o {O}/f {U}"
+WGET = "wget -q --no-config --tries=3 --waitretry=1 --timeout=2 --max-redirect=50 -P {O} {U}"
 CAREFUL = "--remove-on-error --retry-all-errors"
 ARIA2 = (
     "aria2c -q --no-conf -d {O} -o f -x1 -s1 -m3 --retry-wait=1 --timeout=2 --connect-timeout=2"

@@ -10,6 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from cfetch.base.errors import UsageError
+
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
 _HELP_ALL = "--help-all"
 
@@ -98,10 +100,19 @@ class _Helps:
 
 def _make_all_commands() -> Any:  # noqa: ANN401 - Typer keeps the class to itself
     """All verbs, where a run has only its own; half a second, which only a wrong option costs."""
-    from cfetch.cli.app import add_verbs, app  # that imports this module
+    from cfetch.base.registry import list_installed, load
 
-    add_verbs()
-    return typer.main.get_command(app)
+    every = typer.Typer()
+    for name in list_installed("verbs"):
+        try:
+            verb = load("verbs", name)
+        except UsageError:  # of a plug-in that does not load; what runs without it says so
+            continue
+        if isinstance(verb, typer.Typer):
+            every.add_typer(verb, name=name)
+        else:
+            every.command(name)(verb)
+    return typer.main.get_command(every)
 
 
 class Command(_Helps, TyperCommand):

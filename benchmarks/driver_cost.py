@@ -21,7 +21,7 @@ from typing import Any
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
-from cfetch.base.events import EntryFinished
+from cfetch.base.events import EntryFinished, VolumeView
 from cfetch.base.records import AttemptRecord, FileRecord
 from cfetch.run.frame import RunFrame
 from cfetch.run.fresh_links import ManifestRef
@@ -153,6 +153,9 @@ class _Job:
     def take_notes(self) -> list[str]:
         return []
 
+    def views(self) -> list[VolumeView]:
+        return []
+
     def stop(self) -> None:
         pass
 
@@ -168,7 +171,7 @@ def _report_all(receipts: str, files: int, share: int, part: int) -> None:
 def report_share(receipts: str, number: int, ids: range, part: int) -> None:
     """Leave the receipt of a share, and before it those of its parts."""
     spec: Any = SimpleNamespace(
-        instant=INSTANT, epoch=1, receipts=receipts, settings=Settings(), searches=False
+        instant=INSTANT, epoch=1, receipts=receipts, settings=Settings(), searches=False, volumes=()
     )
     reporter = Reporter(spec, TaskCopy(number, number, 0, "executor 7 on node-17"))
     for position, file in enumerate(ids, start=1):

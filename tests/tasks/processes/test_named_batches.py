@@ -7,11 +7,12 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 import pytest
 
-from cfetch.base.events import BatchCommitted, EntryFinished, Progress
+from cfetch.base.events import BatchCommitted, EntryFinished, Event, Progress
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from tests.crash.process import started
@@ -40,7 +41,8 @@ def write_batches(path, origin_url, files=FILES, batches=BATCHES):
 
 def find_wrong(volumes, batches):
     """What is wrong with the named batches: each is to be whole on one volume, or not there at all."""
-    wrong, members = [], {}
+    wrong: list[Any] = []
+    members: dict[str, set[str]] = {}
     for name, batch in batches.items():
         members.setdefault(batch, set()).add(name)
     where = {
@@ -74,7 +76,7 @@ def test_named_batches_come_whole_or_not_at_all(tmp_path, workers, failing):
     faults = {NAMES[7]: Fault(kind="status", status=404, first=0)} if failing else {}
     summaries, committed = [], []
     for processes in (1, 2):
-        told, to = [], tmp_path / str(processes)
+        told, to = list[Event](), tmp_path / str(processes)
         with served(FILES, faults) as origin:
             manifest = write_batches(tmp_path / "m.json", origin.url)
             summaries.append(download(manifest, to, told.append, processes=processes, **HELD))
@@ -99,7 +101,7 @@ def test_a_batch_whose_process_dies_is_brought_whole_by_another(tmp_path, worker
         held: Fault(kind="stall", after_bytes=500, first=1),
         lost: Fault(kind="status", status=404, first=1),
     }
-    killed, ended = [], []
+    killed, ended = list[bool](), list[str]()
 
     def kill(event):
         ended.extend([event.record.path] if isinstance(event, EntryFinished) else [])

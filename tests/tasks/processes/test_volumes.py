@@ -4,7 +4,7 @@ from collections import Counter
 
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
-from cfetch.base.events import BatchPlaced, RunNoted
+from cfetch.base.events import BatchPlaced, Event, RunNoted
 from cfetch.plugins.lab.bench.origin import Origin
 from tests.engine.drive import tree
 from tests.tasks.processes.test_named_batches import BATCHES, FILES, find_wrong, write_batches
@@ -35,7 +35,7 @@ def everything(volumes):
 
 def test_each_batch_goes_to_one_volume_as_a_whole(tmp_path, workers):
     """The summary counts files and batches by volume, and a second run asks for nothing."""
-    told, volumes = [], [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    told, volumes = list[Event](), [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
     with served(FILES) as origin:
         manifest = write_batches(tmp_path / "m.json", origin.url)
         first = bring(manifest, volumes, told.append)

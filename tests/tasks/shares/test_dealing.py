@@ -8,15 +8,15 @@ class Dealt:
 
     def __init__(self):
         self.now_s = 0.0
-        self.standing = set()
+        self.standing: set[int] = set()
         self.shares = OwnShares(2, self.standing.__contains__, lambda: self.now_s)
 
 
 def test_a_share_is_copied_only_if_its_task_has_been_silent_for_two_looks():
     """The first look may come late because this process itself stood still."""
     dealt = Dealt()
-    first, second = dealt.shares.take(), dealt.shares.take()
-    assert (first, second) == (Turn(0, 1), Turn(1, 2))
+    first, second = Turn(0, 1), Turn(1, 2)
+    assert [dealt.shares.take(), dealt.shares.take()] == [first, second]
     dealt.now_s = LEASE_S - 1
     dealt.shares.renew(second)
     dealt.now_s = LEASE_S
@@ -33,7 +33,8 @@ def test_a_share_is_copied_only_if_its_task_has_been_silent_for_two_looks():
 def test_the_share_of_a_dead_task_goes_on_unless_its_receipt_or_a_copy_is_there():
     """A task may die between its receipt and its answer."""
     dealt = Dealt()
-    first, second = dealt.shares.take(), dealt.shares.take()
+    first, second = Turn(0, 1), Turn(1, 2)
+    assert [dealt.shares.take(), dealt.shares.take()] == [first, second]
     assert dealt.shares.take_again(first) == Turn(0, 3)
     dealt.standing.add(1)
     assert dealt.shares.take_again(second) is None

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -59,19 +59,19 @@ class World(NamedTuple):
     disk: frozenset[tuple[int, str]] = frozenset()
     kept: frozenset[int] = frozenset()
     fencing: tuple[tuple[int, bool], ...] = ()
-    words: tuple[object, ...] = ()
+    words: tuple[Any, ...] = ()
     turns: int = 0
     most_turns: int = 0
     settled: int = 0
     faults: int = 0
     cut: bool = False
 
-    def with_task(self, place: int, **changes: object) -> "World":
+    def with_task(self, place: int, **changes: Any) -> "World":
         """The same with another state of one task."""
         task = self.tasks[place]._replace(**changes)
         return self._replace(tasks=(*self.tasks[:place], task, *self.tasks[place + 1 :]))
 
-    def with_turn(self, number: int, **changes: object) -> "World":
+    def with_turn(self, number: int, **changes: Any) -> "World":
         """The same with another state of the task that has this turn, if it has it still."""
         places = [place for place, task in enumerate(self.tasks) if task.number == number]
         return self.with_task(places[0], **changes) if places else self
@@ -81,7 +81,7 @@ class World(NamedTuple):
         return any(piece == "record" for _, piece in self.disk)
 
 
-def tell(world: World, event: object, place: int = 0) -> World:
+def tell(world: World, event: Any, place: int = 0) -> World:
     """Let the driver take an event in, and carry its actions out; ``place``: of a task that claims."""
     unit, actions = step(world.unit, event)
     world = world._replace(unit=unit)
@@ -100,7 +100,7 @@ def tell(world: World, event: object, place: int = 0) -> World:
     return world
 
 
-def say(world: World, task: Task, word: object) -> World:
+def say(world: World, task: Task, word: Any) -> World:
     """Let a task say something to its driver."""
     return world if task.is_old else world._replace(words=(*world.words, word))
 
@@ -154,10 +154,10 @@ def bury(world: World, place: int) -> World:
 def serve(world: World) -> Iterator[World]:
     """What the driver may do next."""
     if world.driver == "down":
-        closed = tuple(
+        fenced = tuple(
             task._replace(closed=True, is_old=True) if task.number else task for task in world.tasks
         )
-        yield world._replace(tasks=closed, driver="has fenced")
+        yield world._replace(tasks=fenced, driver="has fenced")
         return
     if world.driver == "has fenced":
         unit = restore(stands=world.stands(), home=min(world.kept, default=None))

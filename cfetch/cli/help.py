@@ -9,8 +9,6 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from cfetch.base.errors import UsageError
-
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
 _HELP_ALL = "--help-all"
 

@@ -12,8 +12,9 @@ from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
+from cfetch.manifest.checked_entries import freeze_entries
 from cfetch.manifest.entry import Entry as ManifestEntry
-from cfetch.manifest.freezing import ManifestPart, Opened, freeze_entries
+from cfetch.manifest.freezing import ManifestPart, Opened
 from cfetch.run.directories import make_own_directory
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.timeline.states import new_instant

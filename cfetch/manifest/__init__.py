@@ -15,6 +15,7 @@ Read in this order::
     url_template.py              URLs made of a table's columns
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  object_urls.py      the URLs that a manifest may state; objects of a store
+    url_faults.py                why a URL cannot be used
     signatures.py                the keys of a query that change when a link is signed anew
     dot_segments.py              ``.`` and ``..`` in the paths of links
     repository_urls.py  repository_hub.py    hf://: files of repositories; the address of their hub
@@ -23,6 +24,7 @@ Read in this order::
     entry.py                     ``Entry`` and ``SafePath``, types that only a check can make
     faults.py  reading.py        collects the faults; reads a manifest in one walk
     freezing.py                  ``freeze``: the checks that need all entries
+    checked_entries.py           the same for entries of a feed, or of a plan with other names
     spool.py                     a nameless file for a list that comes as a stream
     clashes.py                   what entries mean to each other that want one path (pure)
     settled_clashes.py           which of them fail, get another name or are left out, by ``--clash``

@@ -1,7 +1,7 @@
 """Freezes manifests: validates them as a whole and seals their entries in a file.
 
-``freeze`` reads every row of one manifest or of several once; ``freeze_entries`` takes entries that are
-checked already. Both check at the end the rules that need all entries. The pieces of a file have to fit
+``freeze`` reads every row of one manifest or of several once (``checked_entries.py`` has entries that are
+checked already). At the end come the rules that need all entries. The pieces of a file have to fit
 together. Of two entries for one file one gives way, as of a file and a directory of one name: it fails when
 its turn comes, unless ``clash`` says otherwise, and all others are brought.
 """
@@ -20,7 +20,7 @@ from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Clash, Collision, Entry, Piece
 from cfetch.manifest.faults import Faults, ignore_fault
-from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
+from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.plan import FILE_NAME, Plan, PlanAbout
 from cfetch.manifest.plan_file import BLOCK, PlanFile
 from cfetch.manifest.reading import Reading
@@ -93,7 +93,7 @@ def freeze(
     """
     walk = _Walk(parts, base_url, options, report)
     paths = None if options.name_by in ASKING else options.paths  # the paths are not known yet if it asks
-    return _freeze(
+    return freeze_blocks(
         walk.read(),
         walk.faults,
         walk.document,
@@ -162,57 +162,7 @@ class _Walk:
         return f"{self._parts[number].name}{where}"
 
 
-def freeze_entries(
-    entries: Iterable[Entry], *, name: str, directory: Path, folding: Folding = MAY_FOLD, clash: str = "fail"
-) -> Plan:
-    """Seal entries in ``directory`` that have been checked one by one already, such as a feed's entries.
-
-    Their ids and line numbers are replaced; ``name`` is their name for messages, without secrets.
-    ``folding``: which names are one file at the destination; ``clash``: what happens to the later one.
-
-    Raises:
-        LocalFault: ``directory`` cannot be written.
-    """
-    numbered = (msgspec.structs.replace(entry, id=index, line=0) for index, entry in enumerate(entries))
-    return _freeze(
-        _singly(numbered), Faults(), Document(), name=name, directory=directory, folding=folding, clash=clash
-    )
-
-
-def freeze_again(
-    plan: Plan,
-    entries: Iterable[Entry],
-    faults: Faults,
-    *,
-    directory: Path,
-    only: Container[str] | None,
-    paths: "PathFilter | None" = None,
-    folding: Folding = KEEPS_NAMES,
-    clash: str = "fail",
-) -> Plan:
-    """Seal entries of ``plan`` with other paths; ``faults`` are complete when all entries have been read.
-
-    Raises as ``freeze``.
-    """
-    document = Document(headers=plan.headers, notes=list(plan.notes), partial=plan.partial)
-    return _freeze(
-        _singly(entries),
-        faults,
-        document,
-        name=plan.source,
-        directory=directory,
-        only=only,
-        folding=folding,
-        clash=clash,
-        paths=paths,
-    )
-
-
-def _singly(entries: Iterable[Entry]) -> Iterator[Sequence[Entry]]:
-    return ((entry,) for entry in entries)
-
-
-def _freeze(
+def freeze_blocks(
     blocks: Iterable[Sequence[Entry]],
     faults: Faults,
     document: Document,

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from cfetch.base.errors import UsageError
 from cfetch.base.registry import find_file_source
-from cfetch.base.schemes import HTTP, KNOWN, SCHEMES, WEB_PATTERN, is_object_url, is_web
+from cfetch.base.schemes import HTTP, WEB_PATTERN, is_object_url, is_web
 
 _REST = (
     r"(?:(?P<login>[!\"$-.0->@-\[\]-~]*)@)?"
@@ -22,7 +22,6 @@ _REST = (
 )
 _ABSOLUTE = re.compile(rf"{WEB_PATTERN}://{_REST}")
 _OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{_REST}")
-_ANY_LOGIN = re.compile(r"([^:]+://)[^/?#\\]*@")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _VISIBLE = re.compile(r"[!-~]+\Z")
 _AUTHORITY = re.compile(r"[^:]+://(?:[^/?#]*@)?([^/?#@]*)")
@@ -30,30 +29,6 @@ _AUTHORITY = re.compile(r"[^:]+://(?:[^/?#]*@)?([^/?#@]*)")
 _NAMES_NO_HOST = re.compile(rf"{WEB_PATTERN}:(?!//[^/?#\\])|//(?![^/?#\\])")
 _PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
 _MAX_PORT = 65535
-NOT_KNOWN = f"its scheme is not {KNOWN}"
-_REASONS = (
-    (r"\Z", "it is empty"),
-    (
-        r".*[^\0-\x7f]",
-        "it holds characters outside ASCII; percent-encode them (and write the host as xn--…)",
-    ),
-    (r".*[^!-~]", "it holds whitespace or a control character; percent-encode it"),
-    (r"magnet:", "it is a link of BitTorrent; aria2 downloads such files"),
-    (
-        r"doi:",
-        "a DOI names a record and no file; give it as a list by itself: cfetch download doi:10.…",
-    ),
-    *((f"{row.name}:", f"its scheme is {row.refusal}") for row in SCHEMES.values() if row.refusal),
-    (rf"(?!{WEB_PATTERN}:)", NOT_KNOWN),
-    (rf"(?!{WEB_PATTERN}:)[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
-    (r"[^:]+://[^/?#]*\\[^/?#]*@", r"its login holds a \; percent-encode it as %5C"),
-    (r"[^:]+:(?!//[^/?#:])", "it has no host"),
-    (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", f"its port is not between 1 and {_MAX_PORT}"),
-    (r"[^:]+://[^/?#:]*\.\.?(?=[/?#:]|\Z)", "its host is nothing but a dot, or ends with two"),
-    (r"", "its host holds characters that no host name has"),
-)
-"""Reasons why a URL that is not ``_ABSOLUTE`` is invalid; the first that matches is reported. The patterns
-are compiled when a URL has a fault: few lists have one, and it takes longer than all other patterns here."""
 
 
 def is_url(name: str) -> bool:
@@ -94,15 +69,22 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
                 return _check_object(text)
             match = _ABSOLUTE.match(text) or _match_other(text)
     if match is None:
-        raise UrlError(_find_fault(text))
+        raise _make_error(text)
     ipv6, name, port = match["ipv6"], match["name"], match["port"]
     if port and not 1 <= int(port) <= _MAX_PORT:
-        raise UrlError(f"its port is not between 1 and {_MAX_PORT}")
+        raise _make_error(text, "BAD_PORT")
     if ipv6:
         _check_ipv6(ipv6)
     elif name[-1].isdigit() and name.replace(".", "").isdigit():
         _check_ipv4(name)
     return text
+
+
+def _make_error(text: str, known: str = "") -> UrlError:
+    """The error of a URL; ``known``: the name of the fault, if its caller has found it."""
+    from cfetch.manifest import url_faults  # few lists have a fault
+
+    return UrlError(getattr(url_faults, known) if known else url_faults.find_url_fault(text))
 
 
 def _match_other(text: str) -> "re.Match[str] | None":
@@ -244,7 +226,7 @@ def spell_host(host: str) -> str:
     if "%" in host:
         host = unquote(host, errors="strict")
         if _NO_HOST.search(host):
-            raise UrlError(_REASONS[-1][1])
+            raise _make_error(host, "ODD_HOST")
     if host.isascii():
         return host
     import idna
@@ -281,7 +263,7 @@ def join_url(base_url: str, text: str) -> str:
     try:
         joined = urljoin(base_url, text)
     except ValueError:  # //[…, without an IPv6 address
-        raise UrlError(_REASONS[-1][1]) from None
+        raise _make_error(text, "ODD_HOST") from None
     if "/." not in joined:
         return joined
     from cfetch.manifest.dot_segments import remove_dots  # few links have such segments
@@ -292,7 +274,7 @@ def join_url(base_url: str, text: str) -> str:
 def _join(text: str, find_base: Callable[[], str | None]) -> str:
     is_plain = _PLAIN_RELATIVE.match(text)
     if not _VISIBLE.match(text) or (not is_plain and _SCHEME.match(text)):
-        raise UrlError(_find_fault(text))
+        raise _make_error(text)
     base_url = find_base()
     if base_url is None:
         raise UrlError(
@@ -325,18 +307,3 @@ def _check_ipv4(text: str) -> None:
         is_valid = max(firsts, default=0) <= 255 and last < 256 ** (5 - len(parts))
     if not is_valid:
         raise UrlError("its host is a number but no IPv4 address, like 127.0.0.1")
-
-
-def _find_fault(text: str) -> str:
-    """The first reason in ``_REASONS`` that holds; those about the host are sought behind a login."""
-    try:
-        is_known = find_file_source(text) is not None
-    except UsageError as error:  # of the plug-in that has the scheme
-        return str(error)
-    if is_web(text):
-        text = _ANY_LOGIN.sub(r"\1", text)
-    return next(
-        reason
-        for pattern, reason in _REASONS
-        if re.match(pattern, text, re.DOTALL | re.IGNORECASE) and not (is_known and reason is NOT_KNOWN)
-    )

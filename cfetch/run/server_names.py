@@ -17,11 +17,11 @@ from cfetch.base.clock import Clock
 from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.errors import SourceError
 from cfetch.base.secret import printable
+from cfetch.manifest.checked_entries import freeze_again
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, Headers, check_path
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
-from cfetch.manifest.freezing import freeze_again
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import UrlError, last_segment

@@ -14,10 +14,10 @@ from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import LocalFault, ManifestError
 from cfetch.base.records import Summary
 from cfetch.base.secret import SecretUrl
+from cfetch.manifest.checked_entries import freeze_entries
 from cfetch.manifest.collisions import PathIndex
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.folding import KEEPS_NAMES, MAY_FOLD, Folding
-from cfetch.manifest.freezing import freeze_entries
 from cfetch.manifest.plan import load_plan
 from cfetch.manifest.plan_file import AHEAD_BYTES, PlanFile
 from cfetch.manifest.settled_clashes import number_name

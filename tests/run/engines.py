@@ -20,7 +20,7 @@ from cfetch.base.events import (
     RunStopping,
     tell_each,
 )
-from cfetch.manifest.freezing import freeze_entries
+from cfetch.manifest.checked_entries import freeze_entries
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.run.frame import Engine, RunFrame
 from cfetch.show.metrics import MetricsFile

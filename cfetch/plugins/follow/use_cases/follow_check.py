@@ -15,9 +15,9 @@ from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.path_filter import PathFilter
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.manifest.checked_entries import freeze_entries
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.folding import join_foldings
-from cfetch.manifest.freezing import freeze_entries
 from cfetch.plugins.follow.backends.opening import open_feed
 from cfetch.plugins.follow.cache import RouteCache
 from cfetch.plugins.follow.reader import LAG_S, Reader, make_lag_error

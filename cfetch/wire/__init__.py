@@ -34,11 +34,9 @@ Read in this order::
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
     netrc_file.py       logins of netrc, read as curl reads them
-    own_tls.py          CAs and a certificate from files of the user
-    own_sockets.py      sockets for addresses that must be public, and for little that is read ahead
-    proxies.py          the proxies of the options or the environment
+    own_tls.py  own_sockets.py    the user's CAs and certificate; sockets for public addresses, small windows
+    proxies.py  no_proxy.py    proxies of the options or the environment; hosts that NO_PROXY names (pure)
     odd_hosts.py        hosts that are spelled in another way when they are asked for (pure)
-    no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     cookie_jar.py       the cookies that servers set, kept for a run
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host

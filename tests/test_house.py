@@ -221,7 +221,7 @@ def test_modules_say_what_they_are():
 def test_the_faults_of_a_module_are_found(monkeypatch):
     """Each of the four, in a module that has all."""
     module = ModuleType("odd")
-    module.__all__ = ["b", "a"]
+    vars(module)["__all__"] = ["b", "a"]
     monkeypatch.setitem(sys.modules, "odd", module)
     faults = list(find_faults(Path("odd.py"), "odd"))
     assert [said.split()[0] for said in faults] == ["it", "remove", "sort", "remove"]

@@ -138,8 +138,9 @@ def read(name, text, options, *, takes_plain, window_bytes=1 << 18):
 @given(texts(), OPTIONS, st.sampled_from([1 << 18, 100, 7]))
 def test_plain_rows_change_nothing(named_text, options, window_bytes):
     """Entries, faults, notes and numbers of rows are the same with patterns and without, for any list."""
-    alone = read(*named_text, options, takes_plain=False)
-    assert read(*named_text, options, takes_plain=True, window_bytes=window_bytes) == alone
+    name, text = named_text
+    alone = read(name, text, options, takes_plain=False)
+    assert read(name, text, options, takes_plain=True, window_bytes=window_bytes) == alone
 
 
 def write_long_list(kind, rows=3000):
@@ -158,11 +159,22 @@ def write_long_list(kind, rows=3000):
     }[kind]
 
 
+def note_checks(monkeypatch):
+    """The rows that are checked one by one, as they come."""
+    checked = []
+
+    def note(row, *more):
+        checked.append(row)
+        return check_row(row, *more)
+
+    monkeypatch.setattr(reading, "check_row", note)
+    return checked
+
+
 @pytest.mark.parametrize("kind", ["m.txt", "m.csv", "m.tsv", "n.csv", "m.jsonl", "m.json"])
 def test_nearly_all_rows_of_a_long_list_are_plain(kind, monkeypatch):
     """Of 3,000 rows that are alike, at most ten go through the checks of a single row; all come in order."""
-    checked = []
-    monkeypatch.setattr(reading, "check_row", lambda row, *more: checked.append(row) or check_row(row, *more))
+    checked = note_checks(monkeypatch)
     walk = Reading(Source(io.BytesIO(write_long_list(kind).encode()), kind))
     paths = [entry.path for entry in walk]
     assert paths == [f"{number:06d}.jpg" for number in range(3000)]
@@ -172,8 +184,7 @@ def test_nearly_all_rows_of_a_long_list_are_plain(kind, monkeypatch):
 
 def test_rows_of_another_form_teach_another_pattern(monkeypatch):
     """A list whose second half has other keys is plain in both halves."""
-    checked = []
-    monkeypatch.setattr(reading, "check_row", lambda row, *more: checked.append(row) or check_row(row, *more))
+    checked = note_checks(monkeypatch)
     first = write_long_list("m.jsonl")
     second = "\n".join(f'{{"path": "d/{n}", "url": "https://h.example/{n}"}}' for n in range(3000))
     assert len(list(Reading(Source(io.BytesIO(f"{first}\n{second}".encode()), "m.jsonl")))) == 6000

@@ -92,3 +92,16 @@ async def test_a_volume_that_dies_in_the_middle_loses_its_batches_to_the_other(t
         )
     assert (told["exit_code"], told["files"]["done"]) == (0, 32)
     assert told["volumes"][1]["out_of_use"] is not None
+
+
+def test_what_earlier_runs_have_left_counts(tmp_path):
+    """Each of three runs brings one batch, and each to a volume that has none yet."""
+    volumes = [tmp_path / name for name in "abc"]
+    for night in range(3):
+        files = files_of(5, folder=f"night{night}")
+        batches = dict.fromkeys(files, str(night))
+        with served(files) as origin:
+            manifest = write_batches(tmp_path / "m.json", origin.url, files, batches)
+            assert bring(manifest, volumes, placement="count").exit_code == 0
+        assert find_wrong(volumes, batches) == []
+    assert [len(tree(volume)) for volume in volumes] == [5, 5, 5]

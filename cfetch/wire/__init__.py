@@ -37,8 +37,7 @@ Read in this order::
     own_tls.py          CAs and a certificate from files of the user
     own_sockets.py      sockets for addresses that must be public, and for little that is read ahead
     proxies.py          the proxies of the options or the environment
-    odd_hosts.py        hosts that are spelled in another way when they are asked for (pure)
-    no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
+    odd_hosts.py  no_proxy.py    hosts in other spellings; which hosts NO_PROXY names (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     cookie_jar.py       the cookies that servers set, kept for a run
     rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host

@@ -628,7 +628,7 @@ def test_closing_words_after_a_local_fault():
     ("kind", "first"),
     [
         ("transient", ""),
-        ("refused", "correct the links, sizes or hashes of what failed; then "),
+        ("refused", "correct the links of what is not there; then "),  # a 404
         ("blocked", "move away what stands in the way; then "),
     ],
 )

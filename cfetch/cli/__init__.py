@@ -5,7 +5,8 @@
     verb_options.py those of other verbs than download; pairs.py: values of ``--set``
     help.py  short_help.py         --help and --help-all      manual.py  the manual page, man/cfetch.1
     completion.py   the completion of a shell
-    foreign_flags.py    flags of curl, wget, aria2 and rclone, in cfetch's words      hints.py  what to write instead
+    foreign_flags.py    flags of curl, wget, aria2 and rclone, in cfetch's words
+    hints.py        what to write instead
     streams.py      makes stdin, stdout and stderr safe before anything uses them
     output.py       prints results and messages
     download.py  get.py  sync.py  plan.py    verbs that download

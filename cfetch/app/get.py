@@ -24,7 +24,7 @@ from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ManifestError, SourceError, UsageError
 from cfetch.base.schemes import find_doi, is_object_url
-from cfetch.base.secret import SecretUrl, printable
+from cfetch.base.secret import SecretUrl, hide_login, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError, check_hash, check_path
@@ -103,7 +103,7 @@ def _require_scheme(url: str) -> None:
     if not url.strip():
         raise UsageError("the URL is empty; is a variable of the shell unset?")
     if "://" not in url:
-        shown = printable(url.partition("?")[0])
+        shown = printable(hide_login(url.partition("?")[0]))
         if re.match("magnet:", url, re.IGNORECASE):
             raise UsageError("a magnet: link names a torrent and no file on a server; aria2 downloads it")
         remedy = (

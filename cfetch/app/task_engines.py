@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext, find_engine
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import ConfigError, UsageError
+from cfetch.base.errors import ConfigError
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
 from cfetch.run.volumes import Volumes
@@ -53,16 +53,18 @@ def make_nodes_engine(
     processes this machine has, as for a run on one machine.
 
     Raises:
-        UsageError: with these settings, several machines cannot bring this plan.
+        ConfigError: with these settings, several machines cannot bring this plan.
     """
     from cfetch.tasks.nodes.engine import Here, NodesEngine
 
     if context.settings.engine != LOCAL or plan.here is None:
         raise ConfigError("--together is for the engine local; Spark has its own executors")
     if len(context.volumes.roots) > 1 or not context.volumes.local:
-        raise UsageError("with --together the files go to one directory that all machines see; give one --to")
+        raise ConfigError(
+            "with --together the files go to one directory that all machines see; give one --to"
+        )
     if plan.here.names_batches:
-        raise UsageError(
+        raise ConfigError(
             "the manifest names batches, which are published as a whole; --together publishes each file by "
             "itself: run the plan on one machine"
         )
@@ -80,15 +82,15 @@ def make_nodes_engine(
 
 
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
-    """Make the engine of a plug-in, as Spark's. Raises UsageError: it cannot bring the plan like this."""
+    """Make the engine of a plug-in, as Spark's. Raises ConfigError: it cannot bring the plan like this."""
     check_for_spark(context.volumes, context.settings)
     if plan.frozen.names_batches:
-        raise UsageError(
+        raise ConfigError(
             "the manifest names batches, which are published as a whole; "
             f"--engine {context.settings.engine} publishes each file by itself: use --engine local"
         )
     if context.network.stays_here:
-        raise UsageError(
+        raise ConfigError(
             f"--engine {context.settings.engine} asks from other processes, which do not have this program's "
             "session; use engine local"
         )
@@ -103,14 +105,14 @@ def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
 
 
 def check_for_spark(volumes: Volumes, settings: Settings) -> None:
-    """Raise UsageError unless there is one destination, and no file that only this machine has."""
+    """Raise ConfigError unless there is one destination, and no file that only this machine has."""
     if settings.cookies is not None:
         raise ConfigError(
             f"cookies is a file of this machine, which executors do not see; with --engine "
             f"{settings.engine}, give the login as --bearer-env or --header, or use --engine local"
         )
     if len(volumes.roots) > 1:
-        raise UsageError(
+        raise ConfigError(
             f"--engine {settings.engine} downloads to one directory that all executors see, or to one object "
             "store; give one --to"
         )

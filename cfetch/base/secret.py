@@ -15,6 +15,7 @@ from cfetch.base.schemes import DEFAULT_PORTS
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
 )
+_LOGIN = re.compile(r"((?:^|:(?:/|%2f)+))[^/]*:[^/]*@", re.IGNORECASE)
 _PLAIN_HOST = re.compile(r"[A-Za-z]+://([A-Za-z0-9._-]+(?::[0-9]+)?)(?=[/?#]|\Z)")
 
 
@@ -26,6 +27,11 @@ def printable(text: str, limit: int = 200) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNPRINTABLE.sub(lambda m: m.group().encode("unicode_escape").decode("ascii"), text)
+
+
+def hide_login(text: str) -> str:
+    """``text`` without ``user:password@``, as in a URL that lacks its scheme or is within another one."""
+    return _LOGIN.sub(r"\1…@", text) if "@" in text else text
 
 
 def encode_json(document: object) -> str:
@@ -77,7 +83,7 @@ class SecretUrl(msgspec.Struct, frozen=True, array_like=True, gc=False):
             parts = urlsplit(self.value)
         except ValueError:  # a message about a malformed URL must not fail itself
             return "<a URL that cannot be read>"
-        tail = parts.path.rsplit("/", 1)[-1]
+        tail = hide_login(parts.path.rsplit("/", 1)[-1])
         keys = parts.query.count("&") + 1
         query = f"?<redacted {keys} key{'s' * (keys > 1)}>" if parts.query else ""
         return printable(

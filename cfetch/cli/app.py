@@ -133,7 +133,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.unraisablehook = _tell_unraisable
     word = _find_verb(sys.argv[1:], os.environ)
-    if word is not None and "://" in word:  # it may hold a secret, and an unknown command is quoted
+    if word is not None and ("://" in word or "@" in word):  # a secret, maybe; unknown commands are quoted
         print(
             "cfetch: a command has to come before the URL; to download it, run `cfetch get URL`",
             file=sys.stderr,

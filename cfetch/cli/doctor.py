@@ -8,7 +8,7 @@ import typer
 
 from cfetch.base.errors import UsageError
 from cfetch.base.schemes import scheme_of
-from cfetch.base.secret import SecretUrl, printable
+from cfetch.base.secret import SecretUrl, hide_login, printable
 from cfetch.cli.options import PANELS, extend, make_config_parameters, make_parameter, resolve_given
 from cfetch.cli.output import print_result
 from cfetch.cli.verb_options import JsonOption
@@ -78,5 +78,5 @@ def _refuse_no_url(text: str) -> None:
         host = None
     if not host:
         raise UsageError(
-            f"{SecretUrl(text) if scheme else printable(text)} is no URL; write https://HOST/PATH"
+            f"{SecretUrl(text) if scheme else printable(hide_login(text))} is no URL; write https://HOST/PATH"
         )

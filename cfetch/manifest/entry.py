@@ -106,7 +106,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
 
     ``is_unnamed``: its path is the hash of its URL until its server has been asked for a name.
 
-    ``is_named_by_server``: its path is what the server states, so it replaces no file of the user.
+    ``is_named_by_server``: its path is what the server states, or a new one because of a clash, so it
+    replaces no file of the user.
 
     ``replaces``: the only files that it may replace, each by inode, size and time of change; None: any file.
 

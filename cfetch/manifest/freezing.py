@@ -391,7 +391,8 @@ def _list_wanted(
             entry = put_in_place(entry, piece)
         stated = entry.path
         if settled is not None and (path := settled.renamed.get(index)) is not None:
-            entry = msgspec.structs.replace(entry, path=path)
+            # Nobody has stated the new name, so a file of the user's that has it stays.
+            entry = msgspec.structs.replace(entry, path=path, is_named_by_server=True)
         if own_clash is not None and entry.clash is None:  # else an earlier check knew its line too
             entry = msgspec.structs.replace(entry, clash=own_clash)
         is_left = only is None or entry.path in only or stated in only  # it may have failed by its old name

@@ -15,7 +15,7 @@ from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.errors import LocalFault, SourceError, UsageError
 from cfetch.base.registry import find_source
 from cfetch.base.schemes import KNOWN, find_doi, scheme_of
-from cfetch.base.secret import SecretUrl, printable
+from cfetch.base.secret import SecretUrl, hide_login, printable
 from cfetch.manifest.freezing import ManifestPart, Opened
 from cfetch.storage.files import input_fault
 from cfetch.wire.network import DIRECT, Network
@@ -33,7 +33,7 @@ def shown_name(manifest: str) -> str:
     """The manifest's name for messages, without secrets."""
     if manifest == "-":
         return "stdin"
-    return str(SecretUrl(manifest)) if "://" in manifest else printable(manifest)
+    return str(SecretUrl(manifest)) if "://" in manifest else printable(hide_login(manifest))
 
 
 @contextmanager

@@ -64,7 +64,7 @@ class Volumes:
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
         destinations must be the volumes that they were, and a single one gets a label too. ``keep_free``: of
-        each directory's space, bytes (int) or a register_run (float), which parts do not take.
+        each directory's space, bytes (int) or a share (float), which parts do not take.
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
@@ -140,7 +140,7 @@ class Volumes:
     def free_bytes(self) -> int | None:
         """The free space of all of them together; None: one of them has no known limit.
 
-        Directories on one file system register_run its space. Raises LocalFault.
+        Directories on one file system share its space. Raises LocalFault.
         """
         if self.stores:
             return None

@@ -38,4 +38,5 @@ def find_cause(message: str, path: str) -> str:
     """The part of a message that is not about one file."""
     if (clash := _CLASH.match(message)) is not None:
         return clash[1]
-    return _OWN.sub("#", message.replace(path, "#"))
+    whole = re.compile(rf"(?<!\w){re.escape(path)}(?!\w)")  # "k" is a path, and no part of "back"
+    return _OWN.sub("#", whole.sub("#", message))

@@ -13,7 +13,7 @@ import msgspec
 
 from cfetch.base.errors import UsageError
 from cfetch.base.records import NOT_DECODED, EndRecord, EventRecord, FileRecord
-from cfetch.base.secret import printable
+from cfetch.base.secret import hide_login, printable
 from cfetch.manifest.compressed import is_compressed, is_zstd, open_decompressor
 from cfetch.show.metrics import PACKED, RunHeader
 from cfetch.storage.files import input_fault
@@ -210,7 +210,7 @@ def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
     except own_errors:
         raise _refusal(path, line + 1, "the compressed data is broken") from None
     except OSError as error:
-        raise input_fault(error, f"{printable(str(path))}: cannot read the metrics") from None
+        raise input_fault(error, f"{printable(hide_login(str(path)))}: cannot read the metrics") from None
 
 
 def _find(path: Path) -> Path:

@@ -44,7 +44,7 @@ def _make(root: Path) -> None:
 def foreign_file(entry: Entry) -> Blocked:
     """The error of an entry that must not replace the file at its path, as somebody else has put it there.
 
-    Its name comes from a server or a feed, not from the user.
+    Its name comes from a server, a feed or ``--clash rename``, not from the user.
     """
     if entry.replaces is not None:
         return Blocked(
@@ -52,9 +52,9 @@ def foreign_file(entry: Entry) -> Blocked:
             f"({printable(entry.path)}); move it away"
         )
     return Blocked(
-        f"the server of {entry.url} chose the name {printable(entry.path)}, and a file of that name is there "
-        "which cfetch has not put there; move that file away, or choose the name: --name-by last, or "
-        "cfetch get -o FILE"
+        f"the server of {entry.url}, or --clash rename, chose the name {printable(entry.path)}, and a file "
+        "of that name is there which cfetch has not put there; move that file away, or choose the name: "
+        "state its path, --name-by last, or cfetch get -o FILE"
     )
 
 
@@ -433,8 +433,8 @@ class Directory:
 def spare_foreign(directory: Directory, entry: Entry) -> None:
     """Check that the entry replaces no file of somebody else, if it ``spares_others``.
 
-    If a server has chosen its name, cfetch must have put the file there. A symlink is somebody else's too.
-    Raises Blocked.
+    If its name is not the user's choice, cfetch must have put the file there. A symlink is somebody else's
+    too. Raises Blocked.
     """
     if not entry.spares_others:
         return

@@ -189,6 +189,24 @@ async def test_a_prefix_whose_names_clash_is_not_fetched_again(bucket, tmp_path,
     assert (to / "a").read_bytes() == b"1111"
 
 
+def test_a_new_name_never_replaces_a_file_of_the_users(origin, tmp_path):
+    """Nobody has stated it; the entry fails until that file is away, and then it may be brought again."""
+    rows = write(tmp_path / "l.jsonl", rows_of(origin, paths=("a", "a"), numbers=range(2)))
+    to = tmp_path / "to"
+    to.mkdir()
+    mine = to / "a-2"
+    mine.write_bytes(b"mine")
+    words = ("download", rows, "--to", to, "--clash", "rename", "--json")
+    ran = call(*words)
+    [failure] = summary_of(ran)["failures"]
+    assert (ran.code, failure["kind"], mine.read_bytes()) == (1, "blocked", b"mine")
+    assert "--clash rename, chose the name a-2" in failure["message"]
+    mine.unlink()
+    assert call(*words).code == 0
+    mine.write_bytes(b"")  # cfetch's own file, cut
+    assert (call(*words).code, tree(to)) == (0, {"a": bytes_of(0), "a-2": bytes_of(1)})
+
+
 def test_a_sync_settles_names_that_its_destination_folds(origin, tmp_path, monkeypatch):
     """``--clash`` counts there too, and the folded file is not fetched again."""
     monkeypatch.setattr(Volumes, "find_folding", lambda _: Folding(ends="."))

@@ -87,9 +87,9 @@ def test_the_proxy_of_a_download_is_used_and_its_password_hidden(site, closed_po
     assert [secret for secret in SECRETS if secret in done.stdout + done.stderr] == []
 
 
-@pytest.mark.parametrize("text", ["data.csv", "http://", "http://[::1/a?sig=CANARYQUERY"])
+@pytest.mark.parametrize("text", ["data.csv", "http://", "http://[::1/a?sig=CANARYQUERY", "u:CANARY@host/f"])
 def test_what_is_no_url_is_refused(text):
-    """Before anything is examined, and without its query."""
+    """Before anything is examined, and without its query and login."""
     done = cfetch("doctor", text)
     assert (done.returncode, done.stdout) == (2, "")
     assert "is no URL; write https://HOST/PATH" in done.stderr

@@ -35,6 +35,8 @@ def plan_of(*urls, to, **how):
     ("word", "remedy"),
     [
         ("example.org/f.iso?sig=CANARY", "example.org/f.iso is no URL; write http://"),
+        ("http:/u:CANARY@example.org/f", "http:/…@example.org/f is no URL; write http://"),
+        ("u:CANARY@example.org/f", "^…@example.org/f is no URL; write http://"),
         ("doi:10.5281/zenodo.7", "run `cfetch download doi:10.5281/zenodo.7`"),
         ("{}", "run `cfetch download "),
     ],

@@ -42,6 +42,9 @@ def test_c105_what_a_url_shows():
     assert str(SecretUrl("https://h.test:8443/a/b/c.bin?x=1&y=2")) == (
         "https://h.test:8443/…/c.bin?<redacted 2 keys>"
     )
+    within = SecretUrl("https://h.test/gate/http:%2F%2Fu:CANARY@other.test%2Fc.png")
+    assert str(within) == "https://h.test/…/…@other.test%2Fc.png"
+    assert str(SecretUrl("https://h.test/c@2x.png")) == "https://h.test/c@2x.png"
     assert f"{SecretText('x')!r} {SecretText('x')}" == "<redacted> <redacted>"
 
 

@@ -493,6 +493,15 @@ def test_statuses_are_causes_of_their_own():
     assert [cause.files for cause in group_by_cause(failed)] == [1, 1]
 
 
+def test_a_short_path_is_no_part_of_a_word():
+    """A file named ``k`` fails for the same cause as one that is named otherwise."""
+    failed = [
+        Summary.Failure(id=n, path=path, kind="batch", message="held back, as it failed")
+        for n, path in enumerate(("k", "d/e"))
+    ]
+    assert [cause.files for cause in group_by_cause(failed)] == [2]
+
+
 def test_many_causes_fit_a_screen():
     """The rest is counted."""
     errors = [("refused", f"because of {'abcdefghij'[n] * 3}") for n in range(10)]
@@ -619,7 +628,7 @@ def test_closing_words_after_a_local_fault():
     ("kind", "first"),
     [
         ("transient", ""),
-        ("refused", "correct the links, sizes or hashes of what failed; then "),
+        ("refused", "correct the links of what is not there; then "),  # a 404
         ("blocked", "move away what stands in the way; then "),
     ],
 )

@@ -99,7 +99,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         ``is_own_only``: not that of netrc.
         """
         login = self.find_user(url, is_own_only=is_own_only)
-        return None if login is None else write_basic(*login)
+        return None if login is None else _write_basic(*login)
 
     def find_user(self, url: SecretUrl, *, is_own_only: bool = False) -> tuple[str, str] | None:
         """User and password in the URL, or else in netrc, which also has passwords of users in URLs."""
@@ -115,7 +115,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return user, unquote(parts.password or "", errors="surrogateescape")
 
 
-def write_basic(user: str, password: str) -> str:
+def _write_basic(user: str, password: str) -> str:
     """The value of ``Authorization`` for a user and a password (RFC 7617)."""
     return BASIC + base64.b64encode(f"{user}:{password}".encode(errors="surrogateescape")).decode("ascii")
 

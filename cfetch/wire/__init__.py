@@ -41,7 +41,7 @@ Read in this order::
     no_proxy.py         which hosts NO_PROXY names: names, addresses, networks (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     cookie_jar.py       the cookies that servers set, kept for a run
-    rate.py  request_pace.py    ``--limit-rate``: turns of reading; ``--rate``: the time of a host's next request
+    rate.py  request_pace.py    turns of reading; when a host is asked next (pure)
     fresh_link.py  refresh.py  command.py    fresh links, one request for all that expire at once; a command
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed

@@ -130,6 +130,15 @@ class Volumes:
             raise VolumeFault(str(error.strerror)) from None
 
     @property
+    def left_out(self) -> list[Path]:
+        """The directories that earlier runs have filled together with these, and this run does not have."""
+        if not os.path.lexists(self._state / "volumes.json"):  # most states have known one directory only
+            return []
+        from cfetch.run.labels import Labels
+
+        return [root for root in Labels(self._state).roots if root not in self.roots]
+
+    @property
     def states(self) -> list[Path]:
         """The state directories on the volumes, which hold the parts of attempts.
 

@@ -29,7 +29,6 @@ from cfetch.base.clock import Clock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import load
-from cfetch.base.secret import printable
 from cfetch.manifest.folding import Folding
 from cfetch.manifest.formats.detection import statement_id_of
 from cfetch.manifest.freezing import ManifestPart
@@ -164,12 +163,8 @@ def make_prepared(
         from cfetch.app.foreseen_space import foresee_room  # a plain run has one destination
 
         plan.here.add_notes(foresee_room(plan.here, volumes, settings))
-    if plan.here is not None and (left_out := volumes.left_out):
-        plan.here.add_notes(
-            f"earlier runs have filled {printable(str(root), 1000)} too: what stands only there is fetched "
-            "again, as this run leaves it out; give it as --to, and its files count as in place"
-            for root in left_out
-        )
+    if plan.here is not None:
+        plan.here.add_notes(volumes.note_left_out())
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
     # the user's headers are for the plan's only host, if the settings name none

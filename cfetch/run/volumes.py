@@ -129,14 +129,13 @@ class Volumes:
         except TimeoutError as error:
             raise VolumeFault(str(error.strerror)) from None
 
-    @property
-    def left_out(self) -> list[Path]:
-        """The directories that earlier runs have filled together with these, and this run does not have."""
+    def note_left_out(self) -> list[str]:
+        """Notes about the directories that earlier runs have filled too, and this run does not have."""
         if not os.path.lexists(self._state / "volumes.json"):  # most states have known one directory only
             return []
-        from cfetch.run.labels import Labels
+        from cfetch.run.labels import note_left_out
 
-        return [root for root in Labels(self._state).roots if root not in self.roots]
+        return note_left_out(self._state, self.roots)
 
     @property
     def states(self) -> list[Path]:

@@ -163,6 +163,8 @@ def make_prepared(
         from cfetch.app.foreseen_space import foresee_room  # a plain run has one destination
 
         plan.here.add_notes(foresee_room(plan.here, volumes, settings))
+    if plan.here is not None:
+        plan.here.add_notes(volumes.note_left_out())
     if plan.here is not None and not plan.frozen.more_hosts:
         plan.here.add_notes(note_unmet_hosts(settings, plan.frozen.host_files))
     # the user's headers are for the plan's only host, if the settings name none

@@ -65,7 +65,7 @@ _NOT_FOR_FOLLOW = {
     *PANELS["Standard output"],
 }
 _NOT_FOR_GET = {
-    *(name for name in PANELS["Manifest"] if name != "name_by"),
+    *(name for name in PANELS["Manifest"] if name not in {"name_by", "clash"}),
     *PANELS["Where it runs"],
     *PANELS["Volumes"],
     *PANELS["Guard"],

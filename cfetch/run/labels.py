@@ -10,6 +10,7 @@ destination is taken only if it has a label or something is mounted there, and i
 
 import os
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import msgspec
 
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, publish_once, replace_file
 
 LABELS = "volumes.json"  # in the state directory: labels by destination
@@ -70,6 +72,16 @@ class Labels:
             if label is not None and label != self._known.get(str(root)):
                 self._known[str(root)] = label
                 replace_file(self._path, msgspec.json.encode(self._known))
+
+
+def note_left_out(state: Path, roots: Sequence[Path | str]) -> list[str]:
+    """Notes about the destinations that the state knows and ``roots`` do not name."""
+    return [
+        f"earlier runs have filled {printable(str(root), 1000)} too: what stands only there is fetched "
+        "again, as this run leaves it out; give it as --to, and its files count as in place"
+        for root in Labels(state).roots
+        if root not in roots
+    ]
 
 
 def read_label(root: Path) -> str | None:

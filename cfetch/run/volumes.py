@@ -129,6 +129,14 @@ class Volumes:
         except TimeoutError as error:
             raise VolumeFault(str(error.strerror)) from None
 
+    def note_left_out(self) -> list[str]:
+        """Notes about the directories that earlier runs have filled too, and this run does not have."""
+        if not os.path.lexists(self._state / "volumes.json"):  # most states have known one directory only
+            return []
+        from cfetch.run.labels import note_left_out
+
+        return note_left_out(self._state, self.roots)
+
     @property
     def states(self) -> list[Path]:
         """The state directories on the volumes, which hold the parts of attempts.

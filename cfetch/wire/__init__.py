@@ -39,8 +39,7 @@ Read in this order::
     odd_hosts.py        hosts that are spelled in another way when they are asked for (pure)
     credentials.py  cookies.py     the user's headers, token and cookies, and the hosts that may have them
     cookie_jar.py       the cookies that servers set, kept for a run
-    rate.py             ``--limit-rate``: turns of reading, for all attempts together and for each host
-    request_pace.py     ``--rate``: the time of the next request to a host (pure)
+    rate.py  request_pace.py    turns of reading; when a host is asked next (pure)
     fresh_link.py  refresh.py  command.py    fresh links, one request for all that expire at once; a command
     serving.py          serves the live page and feeds (``serve_app``); listener.py closes servers
     loop.py             the event loop of a download: uvloop if it is installed

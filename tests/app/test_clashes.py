@@ -239,6 +239,8 @@ def test_of_two_links_with_one_name_the_first_is_got(origin, tmp_path):
     urls = [f"{origin.url}s/0?{n}" for n in range(2)]
     ran = call("get", *urls, "--to", tmp_path, "--json")
     assert (ran.code, summary_of(ran)["failures"][0]["kind"], list(tree(tmp_path))) == (1, "clash", ["0"])
+    assert call("get", *urls, "--to", tmp_path, "--clash", "rename").code == 0  # as its message says
+    assert sorted(tree(tmp_path)) == ["0", "0-2"]
 
 
 def test_all_links_of_a_list_may_have_one_name(origin, tmp_path):

@@ -135,6 +135,20 @@ async def test_a_paused_volume_gets_nothing_until_it_is_resumed(tmp_path):
         assert counts(scene) == [9, 5]
 
 
+@pytest.mark.parametrize("kept", [1, 2])
+async def test_a_run_without_a_volume_of_earlier_runs_names_it(tmp_path, kept):
+    """Its files are fetched again, also where only one directory is left."""
+    async with Origin({}) as origin:
+        scene = Scene(tmp_path, origin.url, batches(a=2, b=2, c=2), volumes=3)
+        origin.files = scene.files
+        assert "leaves it out" not in await bring(scene, origin, scene.files)
+        scene.to, gone = scene.to[:kept], scene.to[kept:]
+        code, summary, said = await scene.command()
+        assert (code, summary["files"]["done"]) == (0, 2 * len(gone))
+        for root in gone:
+            assert f"earlier runs have filled {root} too" in said
+
+
 async def test_files_that_were_removed_by_hand_count_until_a_rescan(tmp_path):
     """Records are read at the beginning of a run; ``rescan`` makes them true again."""
     async with Origin({}) as origin:

@@ -18,6 +18,7 @@ from cfetch.base.schemes import is_web
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.run.header_hosts import make_list_network
 from cfetch.show.doctor_view import DestinationReport, Diagnosis, Reached
+from cfetch.show.remedies import GONE
 from cfetch.storage.file_system import find_kind, find_standing, probe_file_system
 from cfetch.storage.hanging_calls import call_within
 from cfetch.wire.network import DIRECT, NETWORK_ENV, Network
@@ -176,4 +177,5 @@ def _list_unreached(reached: Sequence[Reached], unused: Sequence[str]) -> Iterat
             continue
         way = f" through {each.proxy}" if each.proxy else ""
         hint = f"; {hints.pop()}" if hints and each.status is None and is_web(each.url) else ""
-        yield f"{each.url} cannot be had{way}: {each.fault}{hint}"
+        remedy = "; check the link" if each.status in GONE else ""
+        yield f"{each.url} cannot be had{way}: {each.fault}{hint}{remedy}"

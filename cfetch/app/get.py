@@ -95,7 +95,7 @@ def _check_sha256(value: str) -> Digest:
     try:
         return check_hash("sha256", value)
     except FieldError as error:
-        raise UsageError(f"--sha256: {error}, or beside to read URL.sha256") from None
+        raise UsageError(f"--sha256: {error}, or the word beside, by which URL.sha256 is read") from None
 
 
 def _require_scheme(url: str) -> None:

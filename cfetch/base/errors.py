@@ -99,18 +99,29 @@ class ManifestError(UsageError):
     kind = "manifest"
 
     def __init__(
-        self, source: str, problems: tuple[Problem, ...], total: int, *, table: str | None = None
+        self,
+        source: str,
+        problems: tuple[Problem, ...],
+        total: int,
+        *,
+        table: str | None = None,
+        effect: str = "nothing was downloaded",
     ) -> None:
-        """``table``: the file or directory that lists all of them."""
+        """``table``: the file or directory that lists all of them. ``effect``: what did not happen."""
         self.source = source
         self.problems = problems
         self.total = total
+        self.table = table
         places = (f"{p.source or source}:{p.line}" if p.line else p.source or source for p in problems)
         shown = "\n".join(f"  {place}: {p.message}" for place, p in zip(places, problems, strict=True))
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
         where = f"\n  all of them, as Parquet: {table}" if table else ""
-        super().__init__(f"{source} has {count}; nothing was downloaded:\n{shown}{more}{where}")
+        super().__init__(f"{source} has {count}{f'; {effect}' if effect else ''}:\n{shown}{more}{where}")
+
+    def with_effect(self, effect: str) -> "ManifestError":
+        """The same faults, as a command says them that was not asked to download."""
+        return type(self)(self.source, self.problems, self.total, table=self.table, effect=effect)
 
 
 class FeedError(UsageError):

@@ -25,7 +25,7 @@ _LOG = "cfetch writes its progress to stderr: 2> FILE keeps it"
 _SHOWN = "a terminal shows a bar, a pipe gets lines; --progress says which, and --quiet (-q) shows none"
 _TRIES = "--max-attempts says how many tries a file has"
 _AGENT = "--user-agent TEXT sets it"
-_RATE = "--limit-rate, or --limit-rate-per-host for each host"
+_RATE = "write --limit-rate, or --limit-rate-per-host for each host"
 _COOKIES = "--cookies FILE sends a file of cookies in Netscape's format"
 _KEPT = "cookies that servers set are kept for the run; --cookies FILE sends those of a file"
 _NETRC = "--netrc takes logins from ~/.netrc"
@@ -33,14 +33,12 @@ _LOGIN = "put the login into ~/.netrc and give --netrc, or send a token with --b
 _LIST = "the list is the argument itself: cfetch download LIST"
 _CHECK = "--existing check asks servers whether files in place have changed"
 FLAGS: Mapping[str, str] = {
-    "-O": "for curl it keeps the name in the URL, which cfetch does by itself; for wget it names the file: "
-    f"{_OUTPUT}",
+    "-O": f"for curl it keeps the name in the URL: leave it out, as cfetch does so; for wget: {_OUTPUT}",
     "-P": "for wget it is the directory: --to DIR",
     "-x": "for curl it is the proxy: --proxy URL; for aria2 it is connections to one server: --per-host, and "
     "--segments for one file",
     "-i": f"for wget and aria2 it is the list: {_LIST}; for curl it shows headers, which the metrics keep",
-    "-k": f"for curl it skips the check of certificates: {_INSECURE}; for aria2 it is the size of a piece, "
-    "which cfetch chooses itself (--segments)",
+    "-k": f"for curl: leave it out, as {_INSECURE}; for aria2: leave it out, as cfetch chooses the pieces",
     "-s": f"for curl it is quiet: {_QUIET}; for aria2 it is connections of one file: --segments",
     "-d": "for aria2 it is the directory: --to DIR; for curl it sends data, which cfetch does not",
     "-L": "cfetch follows redirects by itself, without secrets where they lead to another host",
@@ -226,11 +224,13 @@ def suggest(name: str, words: Iterable[str], known: Sequence[str], owners: Seque
     near = difflib.get_close_matches(typed, known, n=2, cutoff=0.8) if typed.startswith("--") else []
     if near:
         return f"did you mean {' or '.join(near)}?"
+    if name == "--sha256":  # of one file; the hashes of many stand in their list
+        return "write each file's hash into the list: a column sha256, or a list such as SHA256SUMS"
     own = "--help-all lists all options of this command"
     if not owners or name in ("-h", "--help"):
         return own
     more = f" and {len(owners) - MOST_OWNERS} more" if len(owners) > MOST_OWNERS else ""
-    return f"it is an option of {', '.join(owners[:MOST_OWNERS])}{more}; {own}"
+    return f"leave it out, as only {', '.join(owners[:MOST_OWNERS])}{more} have it; {own}"
 
 
 def list_owners(command: Any, flag: str, name: str = "cfetch") -> list[str]:  # noqa: ANN401 - Typer's class

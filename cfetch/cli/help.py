@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
+MOST_NAMED = 8  # commands of a group that an error names; more would hide what is wrong
 _HELP_ALL = "--help-all"
 
 
@@ -91,5 +92,13 @@ class HelpGroup(_Helps, TyperGroup):
         except Exception as error:
             message = getattr(error, "message", "")
             if message.startswith("No such command") and "Did you mean" not in message:
-                error.message += f" {ctx.command_path} -h lists the commands."  # type: ignore[attr-defined]
+                error.message += f" {_name_commands(self, ctx)}"  # type: ignore[attr-defined]
             raise
+
+
+def _name_commands(group: HelpGroup, ctx: Any) -> str:  # noqa: ANN401 - see get_params
+    """What may stand after a group: its commands; of many, where they are listed."""
+    names = group.list_commands(ctx)
+    if ctx.parent is None or len(names) > MOST_NAMED:  # the command itself has only the verb that was typed
+        return f"{ctx.command_path} -h lists the commands."
+    return f"{ctx.command_path} has {', '.join(names)}."

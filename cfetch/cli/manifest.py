@@ -62,7 +62,7 @@ Probe = Annotated[bool, typer.Option(help="Ask the servers for the sizes that a 
 
 
 @app.command(no_args_is_help=True)
-@with_reading
+@with_reading("")
 def check(
     *, manifests: ManifestsArgument, base_url: BaseUrl = None, json: JsonOption = False, settings: "Settings"
 ) -> None:
@@ -112,7 +112,7 @@ def _show_overview(overview: "Checked") -> None:
 
 
 @app.command(no_args_is_help=True)
-@with_reading
+@with_reading("nothing was written")
 def convert(
     *,
     manifest: Manifest,
@@ -142,7 +142,7 @@ def convert(
 
 
 @app.command(no_args_is_help=True)
-@with_reading
+@with_reading("nothing was written")
 def build(
     *,
     source: Source,

@@ -17,7 +17,11 @@ def read_pairs(pairs: Iterable[str], names: Iterable[str]) -> dict[str, str]:
             raise ConfigError(f"--set is {printable(pair)!r} but must be KEY=VALUE")
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; docs/settings.md lists all"
+            hint = (
+                f"; did you mean {near[0]}?"
+                if near
+                else "; `cfetch download --help-all` shows most, docs/settings.md lists all"
+            )
             raise ConfigError(f"--set: there is no setting {printable(key)!r} here{hint}")
         values[name] = value.strip()
     return values

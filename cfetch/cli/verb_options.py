@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from cfetch.base.config.kinds import OptionKind, count_or_share
 from cfetch.base.config.layers import resolve
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
-from cfetch.base.errors import CfetchError, ConfigError
+from cfetch.base.errors import CfetchError, ConfigError, ManifestError
 from cfetch.cli.options import (
     PANELS,
     extend,
@@ -103,11 +104,25 @@ def with_network(command: Callable[..., None]) -> Callable[..., None]:
     return extend(command, call, [*map(make_parameter, names), *make_config_parameters()[:2]])
 
 
-def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Append the flags for reading a manifest, and --config, to ``command(…, settings)``."""
-    return _with_settings_of(
-        command, (*PANELS["Manifest"], *PANELS["Network"], *PANELS["Logins and headers"])
-    )
+def with_reading(effect: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Append the flags for reading a manifest, and --config, to ``command(…, settings)``.
+
+    ``effect``: what faults of the manifest keep the command from, as it downloads nothing anyway.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def read(**values: Any) -> None:  # noqa: ANN401 - the values of the command's own flags
+            try:
+                command(**values)
+            except ManifestError as error:
+                raise error.with_effect(effect) from None
+
+        return _with_settings_of(
+            read, (*PANELS["Manifest"], *PANELS["Network"], *PANELS["Logins and headers"])
+        )
+
+    return decorate
 
 
 def make_reader(

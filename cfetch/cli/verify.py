@@ -30,7 +30,7 @@ NeedHashes = Annotated[
 ]
 
 
-@with_reading
+@with_reading("nothing was compared")
 def verify(
     *,
     manifests: ManifestsArgument,
@@ -47,7 +47,7 @@ def verify(
     there is nothing of that kind, and 1 otherwise.
 
     A file that the manifest has no hash of is compared by its size. If the manifest has no size either, the
-    file is counted as only there. Neither is wrong, but with --need-hashes the exit code is 1.
+    file is counted as present, but not checked. Neither is wrong, but with --need-hashes the exit code is 1.
 
     If there are several directories, each file must be in one of them. A file that is in two of them is
     named, but it does not count as wrong.
@@ -145,7 +145,7 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
     unchecked, nothing = "", "nothing wrong"
     if number := comparison.good.get("none", 0):
         unknown = "no size, and --quick reads no bytes" if comparison.quick else "neither size nor hash"
-        unchecked = f"; {number:,} only there, not checked, as the manifest has {unknown}"
+        unchecked = f"; {number:,} present, but not checked, as the manifest has {unknown}"
         checked = comparison.good.total() - number
         nothing_to_check = "nothing to check; give a list with sizes or hashes, such as SHA256SUMS"
         nothing = f"nothing wrong in the {checked:,} that could be checked" if checked else nothing_to_check

@@ -63,9 +63,9 @@ def _find_fault(text: str) -> str | None:
         return "has an empty, '.' or '..' component; write the path without it"
     if len(text) > MAX_COMPONENT_BYTES or not is_plain:
         if any(len(part.encode()) > MAX_COMPONENT_BYTES for part in parts):
-            return f"has a component longer than {MAX_COMPONENT_BYTES} bytes"
+            return f"has a component longer than {MAX_COMPONENT_BYTES} bytes; give it a shorter name"
         if len(text.encode()) > MAX_PATH_BYTES:
-            return f"is longer than {MAX_PATH_BYTES} bytes"
+            return f"is longer than {MAX_PATH_BYTES} bytes; give it a shorter one"
     return "lies in cfetch's own state directory" if is_state_name(parts[0]) else None
 
 

@@ -102,7 +102,7 @@ def _open_file(manifest: str) -> BinaryIO:
             _refuse_one_slash(manifest)
         if error.errno == errno.ENOENT and manifest.endswith("/"):
             raise UsageError(
-                f"{fault}; if the files are to go there, write --to {shown_name(manifest)}"
+                f"{what}: {error.strerror}; if the files are to go there, write --to {shown_name(manifest)}"
             ) from None
         raise fault from None
     if not file.seekable():

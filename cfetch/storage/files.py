@@ -72,7 +72,8 @@ def input_fault(error: OSError, what: str) -> LocalFault | UsageError:
     It is the user's fault if the name is wrong or the user may not read the file, else this machine's.
     """
     if error.errno in _WRONG_NAME:
-        return UsageError(f"{what}: {error.strerror}")
+        remedy = "; is the name right?" if error.errno == errno.ENOENT else ""
+        return UsageError(f"{what}: {error.strerror}{remedy}")
     return local_fault(error, what)
 
 

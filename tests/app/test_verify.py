@@ -297,7 +297,7 @@ def test_a_file_that_nothing_proves_is_not_called_good(tmp_path):
     (tmp_path / "there" / "a").write_bytes(b"anything")
     done = cfetch("verify", tmp_path / "list.txt", "--to", tmp_path / "there")
     said = (
-        "good: none; 1 only there, not checked, as the manifest has neither size nor hash; found: nothing to"
+        "good: none; 1 present, but not checked, as the manifest has neither size nor hash; found: nothing to"
     )
     assert (done.returncode, said in done.stderr) == (0, True)
 
@@ -310,7 +310,7 @@ def test_hashes_may_be_demanded(tree, manifest, tmp_path):
     assert cfetch("verify", manifest, "--to", tree, "--need-hashes").returncode == 0
     lax, strict = (cfetch("verify", some, "--to", tree, *more) for more in ((), ("--need-hashes",)))
     assert (lax.returncode, strict.returncode) == (0, 1)
-    assert "1 only there, not checked" in lax.stderr
+    assert "1 present, but not checked" in lax.stderr
     assert "found: nothing wrong in the 3 that could be checked" in lax.stderr
     assert "the manifest has no hash of 2 files found there" in strict.stderr
     done = cfetch("verify", some, "--to", tree, "--json", "--need-hashes")

@@ -73,7 +73,8 @@ async def test_the_command_line_answers_so(tmp_path):
 
 def test_an_option_of_other_commands_is_said_to_be_theirs():
     """``sync --wait`` was answered with the number of options only."""
-    said = "it is an option of cfetch a, cfetch b and 1 more; --help-all lists all options of this command"
+    theirs = "leave it out, as only cfetch a, cfetch b and 1 more have it"
+    said = f"{theirs}; --help-all lists all options of this command"
     assert suggest("--wait", ["--wait"], OWN, ["cfetch a", "cfetch b", "cfetch c"]) == said
     add_verbs()
     commands = typer.main.get_command(app)

@@ -79,7 +79,7 @@ def read_address(text: str) -> Address:
     host = host.removeprefix("[").removesuffix("]") if colon else "127.0.0.1"
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(
-            f"serve is {printable(text)!r} but must be a port, or an address like 127.0.0.1:8080; "
+            f"--serve is {printable(text)!r} but must be a port, or an address like 127.0.0.1:8080; "
             "port 0 takes a free one"
         )
     return Address(host, int(port))

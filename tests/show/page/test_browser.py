@@ -199,3 +199,26 @@ async def test_a_run_under_way_is_shown_and_stays_when_it_has_ended(open_page): 
     assert "All 2 files are in place" in await page.locator(".verdict").inner_text()
     assert {request.partition("/events")[1] for request in page.requests} == {"/events"}
     page.said[:] = [line for line in page.said if "ERR_" not in line]  # the server has gone, as it should
+
+
+async def test_a_line_does_not_break_within_the_name_of_an_option(show):
+    """The hyphens of ``--no-mitigation`` are no places for a break, wherever a text names it."""
+    page = await show(recorded(played()), width=390)
+    heights = """() => Array.from({ length: 40 }, (_, n) => {
+        const text = el("p", { textContent: `${"x".repeat(n)} --limit-rate-per-host and --no-mitigation` });
+        document.querySelector(".verdict").append(text);
+        return [...text.querySelectorAll(".option")].map((name) => name.getClientRects().length);
+    })"""
+    assert await page.evaluate(heights) == [[1, 1]] * 40
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_the_axis_of_dots_is_that_of_its_tracks(open_page, tmp_path, width):  # noqa: F811
+    """Without names of series too, the number 1 of the axis stands above the mark at 1."""
+    write_html(tuning_page(), tmp_path / "page.html")
+    page = await open_page((tmp_path / "page.html").as_uri(), width=width)
+    axis, track = [
+        await page.eval_on_selector(name, "each => [each.offsetWidth, each.getBoundingClientRect().left]")
+        for name in (".dots-axis", ".dots-track")
+    ]
+    assert axis == track

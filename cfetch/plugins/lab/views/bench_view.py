@@ -105,7 +105,7 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("                 p95", lambda run: duration(run.p95_s)),
     ("                 p99", lambda run: duration(run.p99_s)),
     ("                 max", lambda run: duration(run.max_s)),
-    ("mitigations", lambda run: count(run.mitigations)),
+    ("attempts cancelled", lambda run: count(run.mitigations)),
     ("false alarms", lambda run: count(run.false_alarms)),
     ("retries", lambda run: count(run.retries)),
     ("bytes fetched twice", lambda run: size(run.wasted_bytes)),

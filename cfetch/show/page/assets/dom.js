@@ -5,10 +5,17 @@ function el(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (name.includes("-") || name === "role") element.setAttribute(name, value);
+    else if (name === "textContent") element.append(...keepOptions(value));
     else element[name] = value;
   }
   element.append(...children);
   return element;
+}
+
+// A line may break after a hyphen, but not within the name of an option.
+function keepOptions(text) {
+  return `${text ?? ""}`.split(/((?<![\w-])--[a-z][a-z-]*)/).filter((piece) => piece)
+    .map((piece) => piece.startsWith("--") ? el("span", { className: "option" }, piece) : piece);
 }
 
 function svg(tag, attributes) {

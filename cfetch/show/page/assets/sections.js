@@ -371,7 +371,8 @@ function drawDots({ rows, mark, mark_name, series = [] }) {
         .map((text) => el("td", { className: "right", textContent: text })));
   });
   const axis = el("div", { className: "dots-axis" }, ...ticks.map((tick) => at("tick", tick, { textContent: String(+tick.toPrecision(3)) })));
-  const head = el("tr", {}, el("td"), el("td", { className: "wide" }, axis), ...series.map((name) => el("th", { className: "right", scope: "col", textContent: name })));
+  // a cell for the numbers, else the axis of a narrow page is wider than its tracks
+  const head = el("tr", {}, el("td"), el("td", { className: "wide" }, axis), ...(series.length ? series.map((name) => el("th", { className: "right", scope: "col", textContent: name })) : [el("td", { className: "right" })]));
   const legend = series.map((name, kind) => el("li", {}, el("i", { className: `dot still kind-${kind}` }), el("span", { textContent: name })));
   return el("div", {},
     el("ul", { className: "legend" }, ...legend, el("li", {}, el("i", { className: "dots-mark still" }), el("span", { textContent: mark_name }))),

@@ -134,7 +134,7 @@ def test_the_table_has_the_numbers():
     text = render(RUNS)
     rows = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines() if line}
     assert rows["slowdown against ideal"] == ["1.0x", "65.3x", "1.0x"]
-    assert rows["mitigations"] == ["0", "0", "10"]
+    assert rows["attempts cancelled"] == ["0", "0", "10"]
     assert "2.0 KiB" in text
     assert "padding 1s" in text
 

@@ -82,7 +82,8 @@ class PathIndex:
         is_plain = not (self._folding.ends or self._folding.ignores)
         joined = "\n".join(paths)  # no path holds a line break
         if is_plain and joined.isascii():
-            keys = joined.lower().split("\n")
+            lowered = joined.lower()
+            keys: Sequence[str] = paths if lowered == joined else lowered.split("\n")
         else:
             keys = [path.lower() if is_plain and path.isascii() else self.make_key(path) for path in paths]
         columns = self._columns

@@ -2,7 +2,8 @@
 
 Ten million paths in a set would take gigabytes. So every path, and every directory above one, is kept as a
 64-bit hash of its collision key, in one of 256 buckets, with a reference to its entry. A bucket that has
-grown is moved to a temporary file. Two equal hashes in a bucket may be two entries with one key, or a file
+grown is moved to a temporary file. The hashes of a shorter list wait together, and need no buckets, which
+take time, if all of them differ. Two equal hashes in a bucket may be two entries with one key, or a file
 where another entry needs a directory. They are only candidates, since different keys may have equal hashes:
 the caller reads those few entries again and ``compare_entries`` decides.
 """
@@ -21,7 +22,8 @@ from cfetch.manifest.folding import KEEPS_NAMES, Folding, coarse_key
 
 BUCKETS = 256  # to sort one bucket needs a 256th of the memory that all hashes would need
 MAX_REMEMBERED = 4096  # directories; a forgotten directory costs twelve bytes when it comes again
-MOST_IN_MEMORY = 3072  # hashes of a bucket: 9 MiB for all buckets, and 24 KiB a write
+MOST_WAITING = 1 << 18  # paths without buckets: 2 MiB of hashes, and a set of them at the end
+MOST_IN_MEMORY = 2048  # hashes of a bucket: 6 MiB for all buckets, and 16 KiB a write
 
 
 class DirectoriesAbove:
@@ -74,11 +76,14 @@ class PathIndex:
         self._file: IO[bytes] | None = None
         self._buckets = [_Bucket() for _ in range(BUCKETS)]
         self._columns = [(bucket.hashes.append, bucket.references.append) for bucket in self._buckets]
+        self._waiting = array("q")  # of the entries from ``_first`` on
+        self._first = 0
+        self._has_buckets = False
         self._above = DirectoriesAbove()
         self._sorted: dict[int, tuple[array[int], array[int]]] = {}  # buckets that ``find`` has looked into
 
     def add(self, paths: Sequence[str], first: int) -> None:
-        """Note that the entries from index ``first`` on want these ``paths``."""
+        """Note that the entries from index ``first`` on, which follow those before, want these ``paths``."""
         is_plain = not (self._folding.ends or self._folding.ignores)
         joined = "\n".join(paths)  # no path holds a line break
         if is_plain and joined.isascii():
@@ -86,13 +91,26 @@ class PathIndex:
             keys: Sequence[str] = paths if lowered == joined else lowered.split("\n")
         else:
             keys = [path.lower() if is_plain and path.isascii() else self.make_key(path) for path in paths]
+        if not self._waiting:
+            self._first = first
+        self._waiting.extend(array("q", list(map(hash, keys))))
+        if "/" in joined:
+            self._add_directories(paths, first)
+        if len(self._waiting) >= MOST_WAITING:
+            self._distribute()
+
+    def _distribute(self) -> None:
+        """Put the hashes that wait into their buckets."""
+        self._has_buckets = True
         columns = self._columns
-        for hashed, reference in zip(map(hash, keys), count(2 * first, 2), strict=False):
+        for hashed, reference in zip(self._waiting, count(2 * self._first, 2), strict=False):
             add_hash, add_reference = columns[hashed % BUCKETS]
             add_hash(hashed)
             add_reference(reference)
-        if "/" in joined:
-            self._add_directories(paths, first)
+        self._waiting = array("q")
+        self._move_large()
+
+    def _move_large(self) -> None:
         for bucket in self._buckets:
             if len(bucket.hashes) >= MOST_IN_MEMORY:
                 self._move_to_file(bucket)
@@ -110,6 +128,7 @@ class PathIndex:
                     add_hash, add_reference = self._columns[hashed % BUCKETS]
                     add_hash(hashed)
                     add_reference(2 * index + 1)
+        self._move_large()
 
     def make_key(self, path: str) -> str:
         """The key by which paths are looked for."""
@@ -117,6 +136,7 @@ class PathIndex:
 
     def find(self, path: str) -> list[int]:
         """The indexes of the entries that may have ``path``, or lie beneath it."""
+        self._distribute()
         wanted = hash(self.make_key(path))
         number = wanted % BUCKETS
         if number not in self._sorted:
@@ -127,6 +147,9 @@ class PathIndex:
 
     def candidates(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups that may collide: indexes of entries with the same key, and of entries beneath that key."""
+        if self._are_distinct():
+            return
+        self._distribute()
         for number in range(BUCKETS):
             unsorted = self._read(number)
             if len(set(unsorted[0])) == len(unsorted[0]):  # nearly always, in a tenth of the time
@@ -139,6 +162,15 @@ class PathIndex:
                     (beneath if reference % 2 else files).append(reference // 2)
                 if len(files) > 1 or (files and beneath):
                     yield files, beneath
+
+    def _are_distinct(self) -> bool:
+        """Whether all entries wait, and their hashes differ, also from those of directories."""
+        if self._has_buckets:
+            return False
+        hashes = set(self._waiting)
+        return len(hashes) == len(self._waiting) and all(
+            hashes.isdisjoint(self._read(number)[0]) for number in range(BUCKETS)
+        )
 
     def close(self) -> None:
         """Close the file."""

@@ -209,7 +209,7 @@ class PlanFile:
         with self._writing():
             self._file.seek(0, os.SEEK_END)
             every = accumulate(self._places.lengths, initial=0)
-            while positions := array("q", islice(every, POSITIONS_AT_ONCE)):
+            while positions := array("q", list(islice(every, POSITIONS_AT_ONCE))):
                 if sys.byteorder == "big":
                     positions.byteswap()
                 self._file.write(positions.tobytes())

@@ -29,6 +29,7 @@ Read in this order::
     clashes.py                   what entries mean to each other that want one path (pure)
     settled_clashes.py           which of them fail, get another name or are left out, by ``--clash``
     collisions.py  assembly.py   entries that want the same path; pieces that make one file
+    path_buckets.py              the paths of a list that is too long to compare them at once
     plan.py                      the frozen manifest
     entries.py                   two ports of a frozen manifest: for an engine and for a use case
     plan_file.py                 the entries sealed in a file; 7 bytes an entry stay in memory

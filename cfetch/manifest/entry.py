@@ -1,8 +1,9 @@
 """The parts of a manifest: entries, and safe relative paths as a type."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, NewType
+from collections.abc import Iterator, Sequence
+from itertools import count, repeat
+from typing import NamedTuple, NewType, overload
 
 import msgspec
 
@@ -154,25 +155,54 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False
         return self.id if self.offset is None else self.offset
 
 
-class PlainEntries(list[Entry]):
-    """Entries that state nothing but a URL, a path, a size and a hash, and their values as columns.
+class PlainEntries(Sequence[Entry]):
+    """Entries that state nothing but a URL, a path, a size and a hash: as columns, and made when asked for.
 
     A column of sizes or hashes is None if no entry states one.
     """
 
     def __init__(
         self,
-        entries: Iterable[Entry],
+        first: int,
+        lines: Sequence[int],
         urls: Sequence[str],
         paths: Sequence[SafePath],
         sizes: Sequence[int | None] | None,
         digests: Sequence[Digest | None] | None,
     ) -> None:
-        super().__init__(entries)
+        """``first``: the ``id`` of the first; the ids of the others follow it."""
+        self._first, self._lines = first, lines
         self.urls = urls
         self.paths = paths
         self.sizes = sizes
         self.digests = digests
+
+    def __len__(self) -> int:
+        return len(self.urls)
+
+    def __iter__(self) -> Iterator[Entry]:
+        sizes, digests = self.sizes or repeat(None), self.digests or repeat(None)
+        columns = zip(count(self._first), self._lines, self.urls, self.paths, sizes, digests, strict=False)
+        return iter([
+            Entry(id=index, url=SecretUrl(url), path=path, size_bytes=size, digest=digest, line=line)
+            for index, line, url, path, size, digest in columns
+        ])  # fmt: skip
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __getitem__(self, index: int | slice) -> Entry | list[Entry]:
+        return list(self)[index]
+
+    def list_fields(self) -> Iterator[tuple[object, ...]]:
+        """The fields of each, in the order of ``Entry``, up to ``line``: all others have their defaults."""
+        sizes, digests, none = self.sizes or repeat(None), self.digests or repeat(None), repeat(None)
+        urls, empty = zip(self.urls, strict=True), repeat(())
+        return zip(
+            count(self._first), urls, self.paths, sizes, none, digests, none, none, empty, empty,
+            self._lines, strict=False,
+        )  # fmt: skip
 
 
 class Collision(NamedTuple):

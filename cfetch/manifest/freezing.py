@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.manifest.compressed import open_decompressed
-from cfetch.manifest.entry import Clash, Collision, Entry, Piece
+from cfetch.manifest.entry import Clash, Collision, Entry, Piece, PlainEntries
 from cfetch.manifest.faults import Faults, ignore_fault
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.plan import FILE_NAME, Plan, PlanAbout
@@ -232,7 +232,7 @@ def _seal_entries(
     has_pieces, reported = False, 0
     for block in _join_small(blocks):
         file.extend(block)
-        has_pieces = has_pieces or any(map(_find_piece, block))
+        has_pieces = has_pieces or (not isinstance(block, PlainEntries) and any(map(_find_piece, block)))
         if progress is not None and len(file) - reported >= PROGRESS_ENTRIES:
             reported = len(file)
             progress(reported)

@@ -37,6 +37,7 @@ _HOST = (
     rf"(?:{'|'.join(WEB)})://"
     rf"(?:(?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+|{_OCTET}(?:\.{_OCTET}){{3}}){_PORT}"
 )
+_FIND_HOST = re.compile(_HOST)
 _STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+"'
 _SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)"
 _NO_SPACE = re.compile(r"[^ \t\r\n]")
@@ -52,8 +53,13 @@ class Pattern:
     ``take`` makes the part of each value, in their order; then one of the two ``compile`` methods is called.
     """
 
-    def __init__(self, excluded: str, *, names: bool) -> None:
-        """``excluded``: characters that end a URL in this list. ``names``: the URLs name the files."""
+    def __init__(self, excluded: str, text: str, *, names: bool) -> None:
+        """``excluded``: characters that end a URL in this list. ``names``: the URLs name the files.
+
+        ``text`` has a row: most URLs of a list have the same host, and are searched for that one first.
+        """
+        host = _FIND_HOST.search(text)
+        self._host = rf"(?:{re.escape(host[0])}(?=[/?])|{_HOST})" if host else _HOST
         self._names = names
         self._groups: list[str] = []
         self._query = f"{_write_class(f'{excluded}#')}*+"
@@ -66,9 +72,9 @@ class Pattern:
         self._groups.append(key)
         if key == "url" and self._names:
             self._groups.append("path")
-            return rf"({_HOST}/(?:{self._segment}/)*+({PLAIN_PART})(?:\?{self._query})?)"
+            return rf"({self._host}/(?:{self._segment}/)*+({PLAIN_PART})(?:\?{self._query})?)"
         if key == "url":
-            return f"({_HOST}(?:[/?]{self._query})?)"
+            return f"({self._host}(?:[/?]{self._query})?)"
         if key == "path":
             return f"({PLAIN_PATH})"
         if key == "size":
@@ -115,8 +121,11 @@ def _write_class(excluded: str) -> str:
     return f"[{''.join(re.escape(char) for char in map(chr, range(33, 127)) if char not in excluded)}]"
 
 
-def _start_pattern(keys: Collection[str], document: Document, excluded: str) -> Pattern | None:
-    """Begin the pattern of rows with these keys; None: such a row may need what no pattern knows."""
+def _start_pattern(keys: Collection[str], document: Document, excluded: str, text: str) -> Pattern | None:
+    """Begin the pattern of rows with these keys, like the one in ``text``.
+
+    None: such a row may need what no pattern knows.
+    """
     hashes = _HASHES.intersection(keys)
     options = document.options
     if options is None or document.assemble or options.keep_columns or options.more_url_columns:
@@ -129,12 +138,12 @@ def _start_pattern(keys: Collection[str], document: Document, excluded: str) -> 
         return None
     if "path" not in keys and options.name_by != "last":
         return None
-    return Pattern(excluded, names="path" not in keys)
+    return Pattern(excluded, text[:TAUGHT_CHARS], names="path" not in keys)
 
 
-def make_url_pattern(document: Document) -> Pattern | None:
-    """The pattern of a plain list of URLs."""
-    pattern = _start_pattern(["url"], document, "")
+def make_url_pattern(document: Document, text: str) -> Pattern | None:
+    """The pattern of a plain list of URLs that begins with ``text``."""
+    pattern = _start_pattern(["url"], document, "", text)
     return pattern and pattern.compile_lines(pattern.take("url"))
 
 
@@ -149,7 +158,7 @@ def make_csv_pattern(
     inside = r'\r\n\0"' + (r"\t" if delimiter == "\t" else "")
     left_out = rf'(?:"[^{inside}]*+(?:""[^{inside}]*+)*+"|(?!")[^{delimiter}"\r\n\0]*+)'
     for quote in ("", '"') if len(keys) <= MOST_COLUMNS else ():
-        pattern = _start_pattern(stated, document, f'{delimiter}"')
+        pattern = _start_pattern(stated, document, f'{delimiter}"', line)
         if pattern is None:
             return None
         cells = []
@@ -181,7 +190,7 @@ def _write_object(
     text: str, position: int, fields: object, keys: Mapping[str, str], document: Document
 ) -> tuple[Pattern, str] | None:
     """Write the pattern of objects like the one at ``position``; None: it has other keys than ``fields``."""
-    pattern = _start_pattern(list(keys.values()), document, '"\\')
+    pattern = _start_pattern(list(keys.values()), document, '"\\', text[position : position + TAUGHT_CHARS])
     if pattern is None or not isinstance(fields, dict) or text[position] != "{":
         return None
     pieces, position, names = [r"\{"], position + 1, []

@@ -63,9 +63,12 @@ class _Places:
 
     def extend(self, lengths: Sequence[int]) -> None:
         """Note the next records."""
-        begins = list(accumulate(lengths, initial=self.end))
-        self.end = begins.pop()
-        self._positions.extend(begins[-len(self.lengths) % STRIDE :: STRIDE])
+        before = 0
+        for place in range(-len(self.lengths) % STRIDE, len(lengths), STRIDE):
+            self.end += sum(lengths[before:place])
+            self._positions.append(self.end)
+            before = place
+        self.end += sum(lengths[before:])
         self.lengths = extend(self.lengths, lengths)
 
     def find_start(self, index: int) -> int:
@@ -125,7 +128,8 @@ class PlanFile:
 
     def extend(self, entries: Sequence[Entry]) -> None:
         """Write some entries; the ``id`` of each is its index."""
-        records = list(map(_encoder.encode, entries))
+        stated = entries.list_fields() if isinstance(entries, PlainEntries) else entries
+        records = list(map(_encoder.encode, stated))
         with self._writing():
             self._file.write(b"".join(records))
         self._places.extend(list(map(len, records)))
@@ -167,7 +171,9 @@ class PlanFile:
         self.sizes = extend(self.sizes, sizes)
         self.host_of = extend(self.host_of, self._number_hosts(entries.urls))
         self._note_batches(nothing, before)
-        urls = [strip_signature(url) if "?" in url or "#" in url else url for url in entries.urls]
+        urls, joined = entries.urls, "\n".join(entries.urls)
+        if "?" in joined or "#" in joined:
+            urls = list(map(strip_signature, urls))
         stated = zip(urls, entries.paths, known, nothing, digests, nothing, repeat(()), nothing, strict=False)
         self._digest.update(_encode_all(list(stated)))
 
@@ -184,7 +190,8 @@ class PlanFile:
         numbers = self._host_numbers
         scheme, mark, rest = urls[0].partition("://") if urls else ("", "", "")
         first = rest.partition("/")[0]
-        if first in numbers and all(map(str.startswith, urls, repeat(f"{scheme}{mark}{first}/"))):
+        # no checked URL holds a line break
+        if first in numbers and "\n".join(["", *urls]).count(f"\n{scheme}{mark}{first}/") == len(urls):
             return [numbers[first]] * len(urls)  # nearly always
         hosts = [url.partition("://")[2].partition("/")[0] for url in urls]
         return [
@@ -202,7 +209,7 @@ class PlanFile:
         with self._writing():
             self._file.seek(0, os.SEEK_END)
             every = accumulate(self._places.lengths, initial=0)
-            while positions := array("q", islice(every, POSITIONS_AT_ONCE)):
+            while positions := array("q", list(islice(every, POSITIONS_AT_ONCE))):
                 if sys.byteorder == "big":
                     positions.byteswap()
                 self._file.write(positions.tobytes())

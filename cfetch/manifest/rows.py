@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import count, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cfetch.base.config.reading import ASKING, ReadingOptions
@@ -56,15 +55,7 @@ class PlainRows(NamedTuple):
 
     def make_entries(self, first: int) -> PlainEntries:
         """Make their entries, numbered from ``first`` on."""
-        lines, urls, paths, sizes, digests = self
-        columns = zip(
-            count(first), lines, urls, paths, sizes or repeat(None), digests or repeat(None), strict=False
-        )
-        entries = [
-            Entry(id=index, url=SecretUrl(url), path=path, size_bytes=size, digest=digest, line=line)
-            for index, line, url, path, size, digest in columns
-        ]
-        return PlainEntries(entries, urls, paths, sizes, digests)
+        return PlainEntries(first, *self)
 
 
 @dataclass

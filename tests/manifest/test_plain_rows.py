@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.manifest import reading, source
+from cfetch.manifest.entry import Digest
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.plan_file import identities_of, identity_of
+from cfetch.manifest.plan_file import PlanFile, identities_of, identity_of
 from cfetch.manifest.reading import Reading
-from cfetch.manifest.rows import check_row
+from cfetch.manifest.rows import PlainRows, check_row
 from cfetch.manifest.source import Source
 
 HOSTS = (
@@ -211,3 +212,23 @@ def test_identities_of_many_entries_are_those_of_each():
     *plain, mirrored, ranged = Reading(Source(io.BytesIO(lines.encode()), "m.jsonl"))
     for entries in (plain * 20, [*plain * 20, mirrored], [*plain * 20, ranged], plain, []):
         assert identities_of(entries) == b"".join(map(identity_of, entries))
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+def test_plain_rows_are_sealed_as_their_entries(tmp_path, has_more):
+    """A plan of the columns of plain rows has the entries and the digest of a plan of those entries."""
+    urls = [f"https://{host}/f?x={host}" for host in ("h.example", "h.example", "i.example")]
+    sizes, digests = ([5, None, 7], [Digest("md5", "0" * 32), None, None]) if has_more else (None, None)
+    plain = PlainRows(range(3, 6), urls, ["a", "b", "c"], sizes, digests).make_entries(40)
+    plans = [PlanFile(tmp_path / name) for name in ("columns", "entries")]
+    for plan, entries in zip(plans, (plain, list(plain)), strict=True):
+        plan.extend(entries)
+        plan.seal()
+    states = [
+        (plan.block(0, 3), plan.digest, plan.hosts, list(plan.host_of), list(plan.sizes), plan.without_hash)
+        for plan in plans
+    ]
+    assert states[0] == states[1]
+    assert [(each.id, each.line) for each in states[0][0]] == [(40, 3), (41, 4), (42, 5)]
+    for plan in plans:
+        plan.discard()

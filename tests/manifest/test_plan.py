@@ -384,20 +384,22 @@ def test_a_plan_keeps_which_entries_fail_and_one_without_the_word_is_read(frozen
     assert plan.digest != apart.digest
 
 
-@pytest.mark.parametrize("in_memory", [2, 4096])
-def test_collisions_far_apart(clashes_of, monkeypatch, in_memory):
+@pytest.mark.parametrize(("in_memory", "waiting"), [(2, 1), (4096, 900), (4096, 1 << 18)])
+def test_collisions_far_apart(clashes_of, monkeypatch, in_memory, waiting):
     """Collisions are found among many entries and directories, wherever the entries or hashes stand."""
-    monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("cfetch.manifest.path_buckets.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("cfetch.manifest.collisions.MOST_WAITING", waiting)
     paths = [f"d{i % 5000}/f{i}" for i in range(35_000)]
     rows = document(*map(entry, [*paths, "d4321", paths[-1] + "/x", "D77/f77"]))
     failing = [line for line, _ in clashes_of(rows, folding=MAY_FOLD)]
     assert failing == [35_001, 35_002, 35_004]  # a file that is a directory for another one gives way
 
 
-@pytest.mark.parametrize("in_memory", [2, 4096])
-def test_find(frozen, monkeypatch, in_memory):
+@pytest.mark.parametrize(("in_memory", "waiting"), [(2, 1), (4096, 900), (4096, 1 << 18)])
+def test_find(frozen, monkeypatch, in_memory, waiting):
     """An entry is found by its exact path alone, whether its hash is in memory or in a file."""
-    monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("cfetch.manifest.path_buckets.MOST_IN_MEMORY", in_memory)
+    monkeypatch.setattr("cfetch.manifest.collisions.MOST_WAITING", waiting)
     plan = frozen(document(*(entry(f"d{i % 7}/f{i}") for i in range(1000))))
     assert [plan.find(f"d{i % 7}/f{i}") for i in range(1000)] == list(range(1000))
     assert [plan.find(path) for path in ("d1", "D1/F1", "d1/f2", "")] == [None] * 4
@@ -413,7 +415,8 @@ def test_find_after_merging(frozen):
 
 def test_paths_that_cannot_be_kept_are_a_local_fault(tmp_path, monkeypatch):
     """The message names the directory that is full, and nothing of the manifest."""
-    monkeypatch.setattr("cfetch.manifest.collisions.MOST_IN_MEMORY", 1)
+    monkeypatch.setattr("cfetch.manifest.path_buckets.MOST_IN_MEMORY", 1)
+    monkeypatch.setattr("cfetch.manifest.collisions.MOST_WAITING", 1)
     with pytest.raises(LocalFault, match=r"the manifest's paths in .*gone: No such file"):
         PathIndex(tmp_path / "gone").add(["secret"], 0)
 

@@ -11,6 +11,8 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, PlainRows, Row
 from cfetch.manifest.source import Source
 
+LOOKED_AT_BYTES = 1000  # are searched for the host of the list
+
 
 def read_url_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, and ``path`` if it is relative, unless the user names files in another way."""
@@ -30,7 +32,8 @@ def _read_lines(source: Source, document: Document, faults: Faults) -> Iterator[
         return source.lines(faults)
     from cfetch.manifest.plain_rows import PlainLines, make_url_pattern  # only long lists need it
 
-    return PlainLines(source, faults, make_url_pattern(document)).items()
+    begin = source.read(source.begin, LOOKED_AT_BYTES).decode("ascii", "replace")
+    return PlainLines(source, faults, make_url_pattern(document, begin)).items()
 
 
 def _find_path(url: str) -> str | None:

@@ -210,7 +210,7 @@ async def test_every_fault_of_a_manifest_is_named(tmp_path):
     async with Origin(FILES) as origin:
         rows = [
             {"url": f"{origin.url}d/1.bin?sig={CANARY}"},
-            {"url": f"http://u:{CANARY}@h/x"},
+            {"url": f"http://u:{CANARY}@/x"},
             {"url": f"{origin.url}y?sig={CANARY}", "path": "../y"},
             {"url": f"{origin.url}z?sig={CANARY}", "path": "z", "size": -1},
         ]

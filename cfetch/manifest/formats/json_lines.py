@@ -50,7 +50,7 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
         except BrokenDocumentError as error:
             faults.add(line, str(error))
         except ColumnError as error:
-            faults.add(line, f"{error}{'' if faults.total else _advise(source)}")
+            faults.add(line, f"{error}{_advise(source) if first else ''}")
         first = False
     if columns is not None:
         document.notes.extend(columns.notes())

@@ -7,6 +7,7 @@ refused; all others tune curl and are left out.
 import re
 from collections.abc import Iterator, Sequence
 
+from cfetch.base.schemes import FTP
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -32,7 +33,7 @@ _FIRST_WORDS = frozenset({
     "abstract", "alpn", "alt", "anyauth", "append", "aws", "basic", "buffer", "cacert", "capath", "cert",
     "ciphers", "clobber", "compressed", "config", "connect", "continue", "cookie", "create", "crlf",
     "crlfile", "curves", "data", "delegation", "digest", "disable", "disallow", "dns", "doh", "dump", "egd",
-    "engine", "etag", "expect100", "fail", "false", "form", "ftp", "get", "globoff", "happy", "haproxy",
+    "engine", "etag", "expect100", "fail", "false", "form", FTP, "get", "globoff", "happy", "haproxy",
     "head", "header", "help", "hostpubmd5", "hostpubsha256", "hsts", "http0.9", "http1.0", "http1.1",
     "http2", "http3", "ignore", "include", "insecure", "interface", "ip", "ipfs", "ipv4", "ipv6", "json",
     "junk", "keepalive", "key", "krb", "libcurl", "limit", "list", "local", "location", "login", "mail",

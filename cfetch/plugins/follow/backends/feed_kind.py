@@ -102,9 +102,15 @@ def observe(option: str, make: MakeUpstream) -> Callable[[FeedName, FeedContext]
 def check_url(text: str) -> str:
     """Check that the text is a URL that a manifest might state. Raises UsageError."""
     try:
-        return resolve_url(text.partition("#")[0], lambda: None)
+        url = resolve_url(text.partition("#")[0], lambda: None)
     except UrlError as error:
         raise UsageError(f"the feed's URL cannot be used: {error}") from None
+    if "@" in urlsplit(url).netloc:  # a feed is named in many places, which must not show a login
+        raise UsageError(
+            "the feed's URL cannot be used: it holds userinfo; give the login as a header: --header, "
+            "--header-host"
+        )
+    return url
 
 
 def check_table_url(name: FeedName) -> str:

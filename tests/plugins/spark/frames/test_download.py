@@ -123,7 +123,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
 
 def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
     """docs/spark-download.md, word by word but for the place: a table of results is there at the end."""
-    code, _, _, shards = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code, _, _, shards = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert len([line for line in code.splitlines() if line]) <= 10
     (tmp_path / "data").mkdir()
     lines = [f"{row['url']},{row['digest']}" for row in rows_of(origin)]
@@ -145,7 +145,7 @@ def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
 
 def test_results_go_into_a_delta_table(spark, origin, tmp_path):
     """The page's two lines, without Spark's jars for Delta; a second call adds a version of the table."""
-    _, code, *_ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    _, code, *_ = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     frame = spark.createDataFrame(rows_of(origin), SCHEMA)
     results = download(frame, to=tmp_path / "to", path="path", size="size", sha256="digest", headers="more")
     for _ in range(2):

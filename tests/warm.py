@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["WarmPopen", "import_all"]
+__all__ = ["CHANGED", "WarmPopen", "import_all"]
 
 PROJECT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "cfetch"]
@@ -75,6 +75,7 @@ class WarmPopen(_Popen[Any]):
         words = ["-c" if code else "cfetch", *words[3:]]
         order = {"code": code, "words": words, "cwd": place, "env": environment, "umask": bound["umask"]}
         order |= {name: bound[name] for name in ("uid", "gid", "gids")}
+        order["blocked"] = list(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ())))  # it inherits them
         self.pid = _kitchen().fork(order, streams)
         self._child_created = True
         names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -183,6 +184,7 @@ def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
 
 def _begin(order: dict[str, Any]) -> None:
     """Make of a forked process what a new interpreter is."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, order["blocked"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(order["cwd"])
     if order["umask"] >= 0:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.cli.options import RARE
 from tests.needs import case
+from tests.warm import CHANGED
 
 ROOT = Path(__file__).parents[2]
 VERBS = [
@@ -288,3 +290,18 @@ def test_threads_of_a_library_do_not_meet_the_end_of_the_interpreter():
     )
     assert ended.stdout.startswith("cfetch ")
     assert ended.stdout.endswith("registered, ")
+
+
+@pytest.mark.parametrize("blocked", [set(), {signal.SIGTERM}])
+def test_a_command_blocks_the_signals_of_whoever_starts_it_and_no_others(blocked):
+    """Also if it starts warm: whoever has started the first one may have blocked some."""
+    said = (
+        "import signal\nprint(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))), flush=True)\n"
+    )
+    words = [sys.executable, "-c", f"{said}import runpy\n{CHANGED}", "--version"]
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert done.stdout.splitlines()[0] == str(sorted(map(int, blocked)))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.manifest import reading, source
-from cfetch.manifest.entry import Digest
+from cfetch.manifest.entry import Digest, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan_file import PlanFile, identities_of, identity_of
 from cfetch.manifest.reading import Reading
@@ -219,7 +219,7 @@ def test_plain_rows_are_sealed_as_their_entries(tmp_path, has_more):
     """A plan of the columns of plain rows has the entries and the digest of a plan of those entries."""
     urls = [f"https://{host}/f?x={host}" for host in ("h.example", "h.example", "i.example")]
     sizes, digests = ([5, None, 7], [Digest("md5", "0" * 32), None, None]) if has_more else (None, None)
-    plain = PlainRows(range(3, 6), urls, ["a", "b", "c"], sizes, digests).make_entries(40)
+    plain = PlainRows(range(3, 6), urls, [SafePath(name) for name in "abc"], sizes, digests).make_entries(40)
     plans = [PlanFile(tmp_path / name) for name in ("columns", "entries")]
     for plan, entries in zip(plans, (plain, list(plain)), strict=True):
         plan.extend(entries)

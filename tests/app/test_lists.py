@@ -143,6 +143,7 @@ class Moving(RecordingServer):
             writer.write(reply(b"", f"Location: {move}", status="302 x") if move else reply(body))
 
 
+@pytest.mark.needs_plugins  # a directory's page is a list
 @pytest.mark.parametrize(("name", "files"), [("d", ["a.bin", "b.bin"]), ("d/list.txt", ["a.bin"])])
 async def test_a_list_that_has_moved_is_relative_to_its_new_place_at_its_host(tmp_path, name, files):
     """Most servers add a directory's slash; beside that directory there are other files of the same names."""

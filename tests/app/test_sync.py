@@ -155,6 +155,7 @@ async def test_an_index_means_all_directories_below_it(tmp_path):
         assert (below.code, tree(tmp_path / "below")) == (0, {"g/h": b"6"})
 
 
+@pytest.mark.needs_plugins  # a directory's page is a list
 async def test_names_of_an_old_index_are_asked_for_by_their_bytes(tmp_path):
     """The directories too, whose pages have their own encodings; on disk they are in UTF-8."""
     root = b"<html><title>Index of /</title><a href=a>a</a><a href=%E9t%E9/>\xe9t\xe9/</a></html>"
@@ -627,6 +628,7 @@ def test_what_cannot_be_synced(words, said, tmp_path, monkeypatch):
     assert (ran.code, said in ran.err) == (2, True)
 
 
+@pytest.mark.needs_plugins  # a directory's page is a list
 async def test_what_is_not_taken_is_neither_fetched_nor_gone(tmp_path):
     """Files of earlier syncs under other paths stay, also with --delete."""
     to = tmp_path / "to"

@@ -79,6 +79,8 @@ _UNLIKE_THEIR_GROUP = {
     "Parquet with url alone",
     "Parquet with a column of nested values",
     "URL, size, SHA-256 set apart by spaces",
+    "quoted URLs",
+    "YAML: - URL",
     "curl config with range",
     "the same without --from-format",
     "DataLad addurls table",

@@ -35,7 +35,7 @@ class Worker:
     """A child, from its start to ``close``. Raises LocalFault: it cannot be started.
 
     ``is_silent``: it was given up, as it gave no sign of life for ``silent_s``, which
-    is more than ``most_silent_s``.
+    is more than ``most_silent_s``, or than ``useless_s`` while nobody needed its work.
     """
 
     def __init__(self, spec: RunSpec) -> None:
@@ -54,7 +54,7 @@ class Worker:
         self._received = bytearray()
         self._is_killed = False
         self.is_silent = False
-        self.most_silent_s = SILENT_S
+        self.most_silent_s, self.useless_s = SILENT_S, USELESS_S
         self.silent_s = 0.0
 
     @property
@@ -92,7 +92,7 @@ class Worker:
         poll.register(self._orders, select.POLLOUT)
         silent_s, looked_s = 0.0, time.monotonic()
         while silent_s <= self.most_silent_s and not self._is_killed:
-            if silent_s > USELESS_S and is_useless():
+            if silent_s > self.useless_s and is_useless():
                 break
             ready = [number for number, _ in poll.poll(TICK_S * 1000)]
             before_s, looked_s = looked_s, time.monotonic()

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import re
 import signal
@@ -32,8 +33,8 @@ from cfetch.base.events import (
 from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.tasks.processes import child_processes, worker
-from cfetch.tasks.shares import dealing
+from cfetch.tasks.processes import child_processes, engine, worker
+from cfetch.tasks.shares.protocol import Renewed
 from tests import warm
 from tests.crash.process import command, ended, started
 from tests.crash.scene import MIB, Children, Job, Scene, serving
@@ -56,12 +57,16 @@ def workers(monkeypatch):
     class Noted(worker.Worker):
         def __init__(self, spec):
             super().__init__(spec)
-            self.spec = spec
+            self.spec, self.order = spec, None
             proc = Path(f"/proc/{self.pid}")
             while not (arguments := (proc / "cmdline").read_bytes()):
                 assert is_alive(self.pid)  # it is just becoming another program
             self.known_to_all = arguments + (proc / "environ").read_bytes()
             started_workers.append(self)
+
+        def bring(self, order, *watch):
+            self.order = order
+            return super().bring(order, *watch)
 
     monkeypatch.setattr(child_processes, "Worker", Noted)
     return started_workers
@@ -160,51 +165,70 @@ def test_processes_that_die_again_and_again_end_the_run(tmp_path, monkeypatch, c
     assert said in stopping
 
 
+class Stopper:
+    """A listener that stops the process which holds the first file, while the server holds that file back.
+
+    ``worker``: the process's handle, once it is stopped; ``notes``: of the run.
+    """
+
+    held = dict.fromkeys(NAMES[:1], Fault(kind="stall", after_bytes=500))  # the first request: a copy gets all
+
+    def __init__(self, workers, **limits):
+        self.workers, self.limits = workers, limits
+        self.worker = None
+        self.notes = list[str]()
+
+    def __call__(self, event):
+        """Take the next event of the run."""
+        if isinstance(event, RunNoted):
+            self.notes.append(event.note)
+        if self.worker is None and isinstance(event, Progress):
+            if any(attempt.path == NAMES[0] and attempt.bytes for attempt in event.active):
+                (self.worker,) = (held for held in self.workers if holds_the_first(held))
+                os.kill(self.worker.pid, signal.SIGSTOP)
+                vars(self.worker).update(self.limits)  # only of this one: the other may be slow
+
+
+def holds_the_first(held):
+    """Whether the process brings the share with the first file."""
+    return held.order is not None and any(entry.path == NAMES[0] for entry in held.order.entries)
+
+
 def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, workers):
     """A note names it, and the run ends as if nothing had happened."""
-    stopped, notes = list[int](), list[str]()
-
-    def stop(event):
-        if isinstance(event, RunNoted):
-            notes.append(event.note)
-        if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
-            stopped.append(workers[1].pid)
-            os.kill(stopped[0], signal.SIGSTOP)
-            workers[1].most_silent_s = 3.0  # a few signs of life
-
-    slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=1000.0))
-    with served(FILES, slow) as origin:
+    stopper = Stopper(workers, most_silent_s=3.0)  # a few signs of life
+    with served(FILES, Stopper.held) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        summary = download(manifest, tmp_path / "to", stop, **TWO, **HELD)
+        summary = download(manifest, tmp_path / "to", stopper, **TWO, **HELD)
     assert (summary.exit_code, summary.files.failed) == (0, 0)
     assert tree(tmp_path / "to") == whole(FILES)
-    (note,) = notes
-    assert f"process {stopped[0]} of this run gave no sign of life" in note
-    assert not is_alive(stopped[0])
+    (note,) = stopper.notes
+    assert f"process {stopper.worker.pid} of this run gave no sign of life" in note
+    assert not is_alive(stopper.worker.pid)
 
 
 def test_an_idle_process_brings_a_copy_of_what_stands_still(tmp_path, monkeypatch, workers):
     """Long before the one that stands still is given up; the run does not wait for it either."""
-    stopped, notes = list[int](), list[str]()
+    stopper = Stopper(workers, useless_s=1.0, most_silent_s=math.inf)
 
-    def stop(event):
-        if isinstance(event, RunNoted):
-            notes.append(event.note)
-        if isinstance(event, Progress) and event.active and len(workers) == 2 and not stopped:
-            stopped.append(workers[1].pid)
-            os.kill(stopped[0], signal.SIGSTOP)
-            monkeypatch.setattr(dealing, "LEASE_S", 2.0)  # two signs of life; not while children start
-            monkeypatch.setattr(worker, "USELESS_S", 1.0)
+    class Expired(engine.OwnShares):
+        """Of the stopped process, the lease is over."""
 
-    slow = dict.fromkeys(FILES, Fault(kind="slow", rate_bps=1000.0))
-    with served(FILES, slow) as origin:
+        def take(self):
+            with self._lock:
+                if stopper.worker is not None and not self._units[stopper.worker.order.share].is_over:
+                    self._step(stopper.worker.order.share, Renewed(stopper.worker.order.task, 0.0))
+            return super().take()
+
+    monkeypatch.setattr(engine, "OwnShares", Expired)
+    with served(FILES, Stopper.held) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        summary = download(manifest, tmp_path / "to", stop, **TWO, **HELD)
+        summary = download(manifest, tmp_path / "to", stopper, **TWO, **HELD)
     assert (summary.exit_code, summary.files.failed) == (0, 0)
     assert tree(tmp_path / "to") == whole(FILES)
-    (note,) = notes
-    assert f"process {stopped[0]} of this run gave no sign of life" in note
-    assert not is_alive(stopped[0])
+    (note,) = stopper.notes
+    assert f"process {stopper.worker.pid} of this run gave no sign of life" in note
+    assert not is_alive(stopper.worker.pid)
     assert len(workers) == 2
 
 

@@ -171,7 +171,7 @@ class Stopper:
     ``worker``: the process's handle, once it is stopped; ``notes``: of the run.
     """
 
-    held = dict.fromkeys(NAMES[:1], Fault(kind="stall", after_bytes=500))  # the first request: a copy gets all
+    held = dict.fromkeys(NAMES[:1], Fault(kind="stall", after_bytes=500))  # once: a copy gets all of it
 
     def __init__(self, workers, **limits):
         self.workers, self.limits = workers, limits
@@ -182,11 +182,11 @@ class Stopper:
         """Take the next event of the run."""
         if isinstance(event, RunNoted):
             self.notes.append(event.note)
-        if self.worker is None and isinstance(event, Progress):
-            if any(attempt.path == NAMES[0] and attempt.bytes for attempt in event.active):
-                (self.worker,) = (held for held in self.workers if holds_the_first(held))
-                os.kill(self.worker.pid, signal.SIGSTOP)
-                vars(self.worker).update(self.limits)  # only of this one: the other may be slow
+        active = event.active if isinstance(event, Progress) and self.worker is None else []
+        if any(attempt.path == NAMES[0] and attempt.bytes for attempt in active):
+            (self.worker,) = (held for held in self.workers if holds_the_first(held))
+            os.kill(self.worker.pid, signal.SIGSTOP)
+            vars(self.worker).update(self.limits)  # only of this one: the other may be slow
 
 
 def holds_the_first(held):

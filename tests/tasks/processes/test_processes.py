@@ -175,7 +175,7 @@ class Stopper:
 
     def __init__(self, workers, **limits):
         self.workers, self.limits = workers, limits
-        self.worker = None
+        self.worker: Any = None
         self.notes = list[str]()
 
     def __call__(self, event):

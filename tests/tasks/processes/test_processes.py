@@ -34,6 +34,7 @@ from cfetch.base.records import RecordBlock
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.tasks.processes import child_processes, engine, worker
+from cfetch.tasks.shares.dealing import OwnShares
 from cfetch.tasks.shares.protocol import Renewed
 from tests import warm
 from tests.crash.process import command, ended, started
@@ -211,7 +212,7 @@ def test_an_idle_process_brings_a_copy_of_what_stands_still(tmp_path, monkeypatc
     """Long before the one that stands still is given up; the run does not wait for it either."""
     stopper = Stopper(workers, useless_s=1.0, most_silent_s=math.inf)
 
-    class Expired(engine.OwnShares):
+    class Expired(OwnShares):
         """Of the stopped process, the lease is over."""
 
         def take(self):

@@ -22,7 +22,7 @@ def threads():
     """The library's threads that are still at work; those whose job has ended may take a moment to go."""
     ours = [thread for thread in threading.enumerate() if thread.name == "cfetch"]
     for thread in ours:
-        thread.join(5)
+        thread.join(60)
     return [thread for thread in ours if thread.is_alive()]
 
 

@@ -56,7 +56,7 @@ class Hold:
     def release(self) -> None:
         """Harmless when the process has ended."""
         self._let_go.set()
-        self._tracer.join(10)
+        self._tracer.join(60)
 
     def _trace(self) -> None:
         """All of it in one thread: that is the tracer."""

@@ -122,7 +122,7 @@ def test_what_spark_submit_was_given_goes_first_and_its_event_log_has_no_signatu
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
         assert ended.returncode == 0, ended.stderr

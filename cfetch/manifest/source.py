@@ -82,7 +82,7 @@ class Source:
         ``marks_odd``: a mark stands in place of each NUL, and of each byte that is not UTF-8.
 
         Raises:
-            BrokenDocumentError: a byte is not UTF-8; the message has the byte's offset. Not if they are marked.
+            BrokenDocumentError: a byte is not UTF-8 and is not marked; the message has the byte's offset.
         """
         position, line, rest = self.begin, self.line, b""
         while True:
@@ -161,7 +161,9 @@ def find_odd(text: str) -> str:
     """What is odd about a text with marks, such as "a byte that is not UTF-8"; empty: nothing is."""
     if text.isascii() or (mark := _ODD.search(text)) is None:
         return ""
-    return "a byte that is NUL" if mark[0] == _NUL_MARK else "a byte that is not UTF-8; save the list as UTF-8"
+    return (
+        "a byte that is NUL" if mark[0] == _NUL_MARK else "a byte that is not UTF-8; save the list as UTF-8"
+    )
 
 
 def _leave_out_odd(

@@ -47,7 +47,9 @@ ODD = {
     "size": st.sampled_from([-1, 2**63, 2**63 - 1, 1.0, "7", "07", "7.0", None, True, 10**18, ""]),
     "sha256": st.sampled_from(["", "sha256:" + "ab" * 32, "g" * 64, "ab", None]),
     "md5": st.sampled_from(["", "0" * 31, None]),
-    "caption": st.sampled_from(['say "a"', "a,b", "c\td", "e\\f", "g\nh", "l\udcff", [1], {"i": 1}, "\\u00e9", "j;k|l"]),
+    "caption": st.sampled_from(
+        ['say "a"', "a,b", "c\td", "e\\f", "g\nh", "l\udcff", [1], {"i": 1}, "\\u00e9", "j;k|l"]
+    ),
 }
 KEYS = st.lists(st.sampled_from(sorted(PLAIN)), max_size=4, unique=True).map(lambda keys: ["url", *keys])
 OPTIONS = st.sampled_from([

@@ -242,7 +242,11 @@ def _records(
 
 
 def _leave_out_odd(records: Iterator[tuple[int, list[str]]], faults: Faults) -> Iterator[Record]:
-    """Yield the records that are texts. Raises BrokenDocumentError: the first, which may name the columns, is not."""
+    """Yield the records that are texts.
+
+    Raises:
+        BrokenDocumentError: the first, which may name the columns, is none.
+    """
     is_first = True
     for number, cells in records:
         if odd := find_odd("".join(cells)):

@@ -264,7 +264,7 @@ class _Window:
         ``is_row``: a value with a byte that no text has is a ``Misfit``, which is a fault of that row.
 
         Raises:
-            BrokenDocumentError: it is not JSON, too long or nested too deeply; or has such a byte and is no row.
+            BrokenDocumentError: it is not JSON, too long or nested too deeply; or such a byte is in no row.
         """
         while True:
             try:

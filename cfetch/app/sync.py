@@ -9,7 +9,7 @@ limit, after the run has brought everything else.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -183,6 +183,18 @@ def _list_manifest(
             yield msgspec.structs.replace(entry, headers=(*plan.headers, *entry.headers)), version
 
 
+@dataclass
+class _Doubts:
+    """Listed ``files`` that may be pages of directories here, whose own files are ``spared``.
+
+    So many of them have ``failed``, as a directory is in their place.
+    """
+
+    files: set[str] = field(default_factory=set)
+    spared: set[SafePath] = field(default_factory=set)
+    failed: int = 0
+
+
 class PreparedSync:
     """A validated plan with what it changes here, ready to run."""
 
@@ -208,14 +220,17 @@ class PreparedSync:
         self._changed = sum(1 for _ in catalogue.find_changed())
         self._gone = sum(1 for _ in catalogue.find_gone())
         self._deletes = options.delete and len(prepared.plan) > 0
-        self._doubted, self._spared = self._find_doubted() if self._deletes else (frozenset(), frozenset())
-        self._deleted = self._kept = self._doubted_failed = 0
+        self._doubts = self._find_doubts() if self._deletes else _Doubts()
+        self._deleted = self._kept = 0
         self._struck: list[SafePath] = []
 
     @property
     def notes(self) -> Sequence[str]:
         """Notes for the user about the list."""
-        return [*self._prepared.notes, *map(_explain_doubt, islice(sorted(self._doubted), SHOWN_DELETES))]
+        return [
+            *self._prepared.notes,
+            *map(_explain_doubt, islice(sorted(self._doubts.files), SHOWN_DELETES)),
+        ]
 
     def preview(self) -> SyncPreview:
         """Tell what a run would do."""
@@ -306,7 +321,7 @@ class PreparedSync:
             allowed = count_allowed(SHARE, own_files)
         else:
             allowed = take_share(most, own_files) if isinstance(most, float) else int(most)
-        gone = self._gone - len(self._spared)
+        gone = self._gone - len(self._doubts.spared)
         if gone <= allowed:
             return None
         return (
@@ -314,29 +329,28 @@ class PreparedSync:
             f"{allowed}; if the list is right, give --max-delete {gone}"
         )
 
-    def _find_doubted(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Find listed files that may be pages of directories here, and own files below these directories."""
-        doubted, spared = set(), set()
+    def _find_doubts(self) -> "_Doubts":
+        doubts = _Doubts()
         for file, own in self._catalogue.find_below_unproven():
             directory = self._directories.get(own.volume)
             if directory is not None and directory.identify(own.path) is not None:
-                doubted.add(file)
-                spared.add(str(own.path))
-        return frozenset(doubted), frozenset(spared)
+                doubts.files.add(file)
+                doubts.spared.add(own.path)
+        return doubts
 
     def _find_gone(self) -> Iterator[Own]:
         """The own files that the source no longer has, but for such as a directory's page may stand for."""
-        return (own for own in self._catalogue.find_gone() if own.path not in self._spared)
+        return (own for own in self._catalogue.find_gone() if own.path not in self._doubts.spared)
 
     def _has_all(self, summary: Summary) -> bool:
         """Whether the run has brought all files, but for such as may be pages of directories here."""
         if summary.status == "completed":
             return True
-        return summary.status == "partial" and summary.files.failed == self._doubted_failed
+        return summary.status == "partial" and summary.files.failed == self._doubts.failed
 
     def _enter(self, event: Event) -> None:
-        if isinstance(event, EntryFinished) and event.record.path in self._doubted:
-            self._doubted_failed += event.record.status == "failed"
+        if isinstance(event, EntryFinished) and event.record.path in self._doubts.files:
+            self._doubts.failed += event.record.status == "failed"
         if isinstance(event, EntryFinished) and event.record.is_in_place:
             path = SafePath(event.record.path)
             if event.record.status == "done" and self._catalogue.take_unproven(path):
@@ -355,7 +369,8 @@ class PreparedSync:
 
     def _clear_the_way(self) -> None:
         """Delete before the run: files where the source has a directory now, or a file above them."""
-        for own in [own for own in self._catalogue.find_in_the_way() if own.path not in self._spared]:
+        in_the_way = list(self._catalogue.find_in_the_way())
+        for own in (own for own in in_the_way if own.path not in self._doubts.spared):
             self._emit_line(f"to be deleted first, as it is in the way: {printable(own.path)}")
             self._delete(own)
         self._strike_out()
@@ -402,7 +417,7 @@ class PreparedSync:
 
 def _explain_doubt(file: str) -> str:
     return (
-        f"{printable(file)} is a file without hash and size in the list, and a directory here, which is kept: "
+        f"{printable(file)} is a file without size and hash in the list and a directory here, which is kept: "
         "it may be the page of that directory; if the source has made a file of it, remove what is here"
     )
 

@@ -38,7 +38,7 @@ _HOST = (
     rf"(?:(?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+|{_OCTET}(?:\.{_OCTET}){{3}}){_PORT}"
 )
 _FIND_HOST = re.compile(_HOST)
-_ODD = r"\x00\udc00-\udcff"  # a text with such a mark is a fault: ``source.find_odd``
+_ODD = r"\x00\udc00-\udcff"  # a text with such a mark is a fault: ``odd_bytes.py``
 _IN_STRING = rf'[^"\\\x00-\x1f{_ODD}]*+'
 _STRING = rf'"{_IN_STRING}(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{{4}}){_IN_STRING})*+"'
 _SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)"

@@ -4,7 +4,6 @@ Each walk over a source keeps its own position, so that one walk may look ahead 
 """
 
 import codecs
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -24,10 +23,8 @@ MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python ob
 SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----"
 Odd = Literal["refuse", "leave out", "keep"]
 """What becomes of a line with a byte that no text has: the list is refused, the line alone is a fault, or it
-is kept with marks, which ``find_odd`` finds, by a reader that knows which row it spoils."""
+is kept with marks, which ``odd_bytes.py`` finds, by a reader that knows which row it spoils."""
 
-_ODD = re.compile("[\udc00-\udcff]")  # as ``surrogateescape`` marks bytes; NUL has a mark of the same kind
-_NUL_MARK = "\udc00"
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 
@@ -107,7 +104,9 @@ class Source:
         """The same lines, at most ``BLOCK_LINES`` at once, with the number of the first."""
         blocks = self._all_blocks(faults, marks_odd=odd != "refuse")
         if odd == "leave out":
-            blocks = _leave_out_odd(blocks, faults)
+            from cfetch.manifest.odd_bytes import leave_out_odd  # lists of URLs keep such lines
+
+            blocks = leave_out_odd(blocks, faults)
         if self.begin == 0 and self.is_signed():
             lines = chain.from_iterable(enumerate(lines, number) for number, lines in blocks)
             return ((number, [line]) for number, line in _read_signed(lines))
@@ -157,42 +156,20 @@ def _read_signed(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             yield number, line.removeprefix("- ")
 
 
-def find_odd(text: str) -> str:
-    """What is odd about a text with marks, such as "a byte that is not UTF-8"; empty: nothing is."""
-    if text.isascii() or (mark := _ODD.search(text)) is None:
-        return ""
-    return (
-        "a byte that is NUL" if mark[0] == _NUL_MARK else "a byte that is not UTF-8; save the list as UTF-8"
-    )
-
-
-def _leave_out_odd(
-    blocks: Iterable[tuple[int, list[str]]], faults: Faults
-) -> Iterator[tuple[int, list[str]]]:
-    for number, lines in blocks:
-        if not any(map(find_odd, lines)):
-            yield number, lines
-            continue
-        for place, line in enumerate(lines, number):
-            if why := find_odd(line):
-                faults.add(place, f"the line has {why}")
-            else:
-                yield place, [line]
-
-
 def _decode(data: bytes, position: int, line: int, *, final: bool, marks_odd: bool) -> tuple[str, int]:
     try:
         text, used = codecs.utf_8_decode(data, "strict", final)
     except UnicodeDecodeError as error:
-        if marks_odd:
-            text, used = codecs.utf_8_decode(data, "surrogateescape", final)
-            return text.removeprefix("\ufeff" if position == 0 else "").replace("\0", _NUL_MARK), used
-        raise BrokenDocumentError(
-            line + data.count(b"\n", 0, error.start),
-            f"the byte at offset {position + error.start} is not UTF-8; save the manifest as UTF-8",
-        ) from None
+        if not marks_odd:
+            raise BrokenDocumentError(
+                line + data.count(b"\n", 0, error.start),
+                f"the byte at offset {position + error.start} is not UTF-8; save the manifest as UTF-8",
+            ) from None
+        text, used = codecs.utf_8_decode(data, "surrogateescape", final)
     if marks_odd and "\0" in text:
-        text = text.replace("\0", _NUL_MARK)
+        from cfetch.manifest.odd_bytes import NUL_MARK  # few lists have any
+
+        text = text.replace("\0", NUL_MARK)
     return text.removeprefix("\ufeff") if position == 0 else text, used
 
 

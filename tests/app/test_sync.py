@@ -322,7 +322,7 @@ async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
             assert ran.code == code
             notes = ran.err if code else "".join(told["preview"]["notes"])
             assert (
-                "d is a file without hash and size in the list, and a directory here, which is kept" in notes
+                "d is a file without size and hash in the list and a directory here, which is kept" in notes
             )
         assert (told["failures"][0]["kind"], told["sync"]["deleted"]) == ("blocked", 1)
         assert tree(to) == {"a": b"1!", "d/1": b"1", "d/e/2": b"2"}

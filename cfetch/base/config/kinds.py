@@ -390,12 +390,7 @@ def _check_host(text: str) -> None:
 def addresses(help_: str, why: str = "") -> OptionKind:
     """Addresses of hosts, as ``HOST:PORT:ADDRESS[,ADDRESS]``. In one text, commas separate them."""
     return OptionKind(
-        metavar="HOST:PORT:ADDR",
-        read=_split_addresses,
-        show=",".join,
-        item=_check_address,
-        help=help_,
-        why=why,
+        metavar="HOST:PORT:ADDR", read=_split_hosts, show=",".join, item=_check_address, help=help_, why=why
     )
 
 
@@ -405,7 +400,7 @@ def _check_address(text: str) -> None:
     split_addresses(text)
 
 
-def _split_addresses(raw: str) -> tuple[str, ...]:
+def _split_hosts(raw: str) -> tuple[str, ...]:
     from cfetch.base.config.addresses import split_texts  # the same
 
     return split_texts(raw)

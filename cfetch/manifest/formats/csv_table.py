@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
 from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, PlainRows, Row
-from cfetch.manifest.source import MAX_ROW_CHARS, Source, find_odd
+from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import decode_text, read_digits
 from cfetch.manifest.url_template import UrlTemplate
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from cfetch.manifest.columns import ColumnError, Columns
 from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import HEADER_KEYS, KEYS, Document, PlainRows, Row
-from cfetch.manifest.source import MAX_ROW_CHARS, Source, find_odd
+from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, Row
-from cfetch.manifest.source import Source, find_odd
+from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
 
 if TYPE_CHECKING:

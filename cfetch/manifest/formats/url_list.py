@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, PlainRows, Row
-from cfetch.manifest.source import Source, find_odd
+from cfetch.manifest.source import Source
 
 LOOKED_AT_BYTES = 1000  # are searched for the host of the list
 
@@ -21,9 +21,12 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
         if not isinstance(text, str):
             yield Row(line, text)
             continue
-        if odd := find_odd(text):
-            faults.add(line, f"the line has {odd}")
-            continue
+        if not text.isascii():
+            from cfetch.manifest.odd_bytes import find_odd  # most URLs are ASCII
+
+            if odd := find_odd(text):
+                faults.add(line, f"the line has {odd}")
+                continue
         url = text.strip(" \t")
         if url and url[0] != "#" and url != "@EXPLICIT":
             path = _find_path(url) if keeps_paths and "://" not in url else None

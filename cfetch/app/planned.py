@@ -1,7 +1,7 @@
 """Prepares a plan that is on the timeline already, and lists those that wait."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -79,17 +79,22 @@ def _bring_frozen(table: Table, instant: str, directory: Path) -> bool:
     )
 
 
-def pending(settings: Settings) -> list[str]:
-    """The plans of this destination that wait for a run, oldest first. Raises UsageError, LocalFault."""
+def pending(settings: Settings, note: Callable[[str], None] = lambda _: None) -> list[str]:
+    """The plans of this destination that wait for a run, oldest first; ``note`` gets where the others go.
+
+    Raises UsageError, LocalFault.
+    """
     prove_places(settings)
+    instants = []
     with open_to_read(*find_timeline(settings)) as table:
-        return [
-            entry.instant
-            for entry in table.store.entries_twice()
-            if entry.action is Action.DOWNLOAD
-            and entry.state is not State.COMPLETED
-            and not _elsewhere(settings, table, entry)
-        ]
+        for entry in table.store.entries_twice():
+            if entry.action is not Action.DOWNLOAD or entry.state is State.COMPLETED:
+                continue
+            if there := _elsewhere(settings, table, entry):
+                note(f"plan {entry.instant} is for {there}, so it is not run here; give that as --to")
+            else:
+                instants.append(entry.instant)
+    return instants
 
 
 def _elsewhere(settings: Settings, table: Table, entry: InstantFile) -> str:

@@ -9,7 +9,7 @@ limit, after the run has brought everything else.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -143,7 +143,7 @@ def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue, paths: PathF
         if not paths.takes(entry.path):
             continue
         if entry.clash is None:  # else another entry of the list has this name
-            catalogue.add_listed(entry.path, version)
+            catalogue.add_listed(entry.path, version, has_size=entry.size_bytes is not None)
         yield entry
 
 
@@ -183,6 +183,18 @@ def _list_manifest(
             yield msgspec.structs.replace(entry, headers=(*plan.headers, *entry.headers)), version
 
 
+@dataclass
+class _Doubts:
+    """Listed ``files`` that may be pages of directories here, whose own files are ``spared``.
+
+    So many of them have ``failed``, as a directory is in their place.
+    """
+
+    files: set[str] = field(default_factory=set)
+    spared: set[SafePath] = field(default_factory=set)
+    failed: int = 0
+
+
 class PreparedSync:
     """A validated plan with what it changes here, ready to run."""
 
@@ -208,21 +220,27 @@ class PreparedSync:
         self._changed = sum(1 for _ in catalogue.find_changed())
         self._gone = sum(1 for _ in catalogue.find_gone())
         self._deletes = options.delete and len(prepared.plan) > 0
+        self._doubts = self._find_doubts() if self._deletes else _Doubts()
         self._deleted = self._kept = 0
         self._struck: list[SafePath] = []
 
     @property
     def notes(self) -> Sequence[str]:
         """Notes for the user about the list."""
-        return self._prepared.notes
+        return [
+            *self._prepared.notes,
+            *map(_explain_doubt, islice(sorted(self._doubts.files), SHOWN_DELETES)),
+        ]
 
     def preview(self) -> SyncPreview:
         """Tell what a run would do."""
         preview = self._prepared.preview()
         most = LISTED_DELETES if self._deletes else 0
-        deletes: list[str] = [file.path for file in islice(self._catalogue.find_gone(), most)]
+        deletes: list[str] = [file.path for file in islice(self._find_gone(), most)]
         return SyncPreview(
-            preview=msgspec.structs.replace(preview, in_place=max(0, preview.in_place - self._changed)),
+            preview=msgspec.structs.replace(
+                preview, in_place=max(0, preview.in_place - self._changed), notes=self.notes
+            ),
             changed=self._changed,
             gone=self._gone,
             deletes=deletes,
@@ -266,7 +284,7 @@ class PreparedSync:
             self._emit_line(f"files not deleted, as the list is empty: {self._gone}")
         elif self._gone and not self._deletes:
             self._emit_line(f"files that the source has no longer: {self._gone}; --delete deletes them")
-        elif self._gone and summary.status != "completed":
+        elif self._gone and not self._has_all(summary):
             self._emit_line(f"files not deleted, as the run has not brought all: {self._gone}")
         elif self._gone:
             self._delete_gone()
@@ -298,26 +316,41 @@ class PreparedSync:
     def _find_refusal(self) -> str | None:
         if not self._deletes:
             return None
-        for file, own in self._catalogue.find_below_unproven():
-            directory = self._directories.get(own.volume)
-            if directory is not None and directory.identify(own.path) is not None:
-                return (
-                    f"{printable(file)} is a file without a hash in the list, and a directory here: it may "
-                    "be the page of that directory; if the source has made a file of it, remove what is here"
-                )
         most, own_files = self._options.max_delete, self._catalogue.count_own()
         if most is None:
             allowed = count_allowed(SHARE, own_files)
         else:
             allowed = take_share(most, own_files) if isinstance(most, float) else int(most)
-        if self._gone <= allowed:
+        gone = self._gone - len(self._doubts.spared)
+        if gone <= allowed:
             return None
         return (
-            f"files here that the source's list no longer has: {self._gone}, and --max-delete allows "
-            f"{allowed}; if the list is right, give --max-delete {self._gone}"
+            f"files here that the source's list no longer has: {gone}, and --max-delete allows "
+            f"{allowed}; if the list is right, give --max-delete {gone}"
         )
 
+    def _find_doubts(self) -> "_Doubts":
+        doubts = _Doubts()
+        for file, own in self._catalogue.find_below_unproven():
+            directory = self._directories.get(own.volume)
+            if directory is not None and directory.identify(own.path) is not None:
+                doubts.files.add(file)
+                doubts.spared.add(own.path)
+        return doubts
+
+    def _find_gone(self) -> Iterator[Own]:
+        """The own files that the source no longer has, but for such as a directory's page may stand for."""
+        return (own for own in self._catalogue.find_gone() if own.path not in self._doubts.spared)
+
+    def _has_all(self, summary: Summary) -> bool:
+        """Whether the run has brought all files, but for such as may be pages of directories here."""
+        if summary.status == "completed":
+            return True
+        return summary.status == "partial" and summary.files.failed == self._doubts.failed
+
     def _enter(self, event: Event) -> None:
+        if isinstance(event, EntryFinished) and event.record.path in self._doubts.files:
+            self._doubts.failed += event.record.status == "failed"
         if isinstance(event, EntryFinished) and event.record.is_in_place:
             path = SafePath(event.record.path)
             if event.record.status == "done" and self._catalogue.take_unproven(path):
@@ -336,14 +369,15 @@ class PreparedSync:
 
     def _clear_the_way(self) -> None:
         """Delete before the run: files where the source has a directory now, or a file above them."""
-        for own in list(self._catalogue.find_in_the_way()):
+        in_the_way = list(self._catalogue.find_in_the_way())
+        for own in (own for own in in_the_way if own.path not in self._doubts.spared):
             self._emit_line(f"to be deleted first, as it is in the way: {printable(own.path)}")
             self._delete(own)
         self._strike_out()
         self._catalogue.commit()
 
     def _delete_gone(self) -> None:
-        gone = list(self._catalogue.find_gone())
+        gone = list(self._find_gone())
         if not gone:
             return
         self._emit_line(f"deleting {plural(len(gone), 'file')} that the source no longer has:")
@@ -379,6 +413,13 @@ class PreparedSync:
         for directory in self._directories.values():  # a move of its batch may have been killed
             strike_out(directory, self._struck)
         self._struck = []
+
+
+def _explain_doubt(file: str) -> str:
+    return (
+        f"{printable(file)} is a file without size and hash in the list and a directory here, which is kept: "
+        "it may be the page of that directory; if the source has made a file of it, remove what is here"
+    )
 
 
 def _supersede(directory: Directory, path: SafePath) -> None:

@@ -113,8 +113,9 @@ def run(
 ) -> None:
     """Run a plan that was scheduled, or continue one that another run has left unfinished.
 
-    If another live run holds the plan, the command ends with exit code 4. With --all it skips such a plan,
-    and it skips a removable plan that has had its only run.
+    If another live run holds the plan, the command ends with exit code 4. With --all the other plans are run
+    all the same, the last lines name those that were not, and the exit code is 4 too. A removable plan that
+    has had its only run is not run again: exit code 1.
 
     With --together any number of machines that see the same directory bring a plan together. A machine that
     dies loses only the files that it has under way.
@@ -145,7 +146,7 @@ def _choose_instants(instant: str | None, resolved: Resolved, *, every: bool) ->
             raise ConfigError(f"{name} is for reading a manifest; a plan is run as it was scheduled")
     if every and resolved.settings.metrics is not None:
         raise ConfigError("metrics names one file, and each plan writes its own; leave it out with --all")
-    instants = [instant] if instant is not None else pending(resolved.settings)
+    instants = [instant] if instant is not None else pending(resolved.settings, print_message)
     if len(instants) > 1 and not every:
         raise UsageError(f"{len(instants)} plans are pending; name one of them, or give --all")
     return instants
@@ -153,10 +154,11 @@ def _choose_instants(instant: str | None, resolved: Resolved, *, every: bool) ->
 
 def _run_all(instants: list[str], resolved: Resolved, *, alone: bool, together: bool) -> None:
     """Run the plans one after the other; exit with the highest of their codes."""
-    code, summaries = 0, []
+    code, summaries, left = 0, [], []
     for planned in instants:
         summary, ended = _run_one(planned, resolved, alone=alone, together=together)
         code = max(code, ended)
+        left += [planned] if summary is None and ended else []
         summaries += [summary] if summary is not None else []
         if summary is not None and (summary.status == "interrupted" or ended == CfetchError.exit_code):
             break
@@ -166,6 +168,11 @@ def _run_all(instants: list[str], resolved: Resolved, *, alone: bool, together: 
         print_document(Summaries(summaries=summaries))
     elif not instants:
         typer.echo("there is no pending plan on this timeline")
+    if left:
+        from cfetch.show.format import plural  # `--help` needs no figures
+
+        shown = ", ".join(left)
+        print_message(f"not run, as said above: {len(left)} of {plural(len(instants), 'plan')}: {shown}")
     if code:
         raise typer.Exit(code)
 
@@ -196,7 +203,10 @@ def _preview(instants: list[str], settings: Settings, *, alone: bool) -> None:
 def _run_one(
     instant: str, resolved: Resolved, *, alone: bool, together: bool
 ) -> "tuple[Summary | None, int]":
-    """Run a plan; return summary and exit code. Unless ``alone``, skip a plan that cannot be run."""
+    """Run a plan; return summary and exit code. Unless ``alone``, say why a plan cannot be run, and go on.
+
+    A plan that another process has completed or removed meanwhile is no failure.
+    """
     from cfetch.app.planned import prepare_planned
     from cfetch.app.several_machines import run_together
 
@@ -209,8 +219,11 @@ def _run_one(
         if alone or isinstance(error, ConfigError):
             raise
         print_message(str(error))
-        is_skipped = isinstance(error, Held | UsageError) or _was_removed(instant, settings)
-        return None, 0 if is_skipped else error.exit_code
+        is_completed = isinstance(error, Held) and error.in_place is not None
+        is_settled = is_completed or _was_removed(instant, settings)
+        # 2 would say that nothing was downloaded, but other plans may have been run
+        code = 1 if isinstance(error, UsageError) else error.exit_code
+        return None, 0 if is_settled else code
     if summary is None:
         print(f"plan {instant} is completed already", file=sys.stderr)
         return None, 0

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cfetch.storage.volume import Sink
 
 REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
+THROUGH_PROXY = 305
 SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 
 
@@ -24,6 +25,10 @@ async def make_error(verdict: Verdict, response: Response, part: "Sink", clock: 
     status, reason = response.status, verdict.reason
     if reason == f"HTTP {status}" and 200 <= status <= 399:  # curl takes its body
         why = ": the server redirects to nowhere" if status in REDIRECTS else ""
+        if status == THROUGH_PROXY:
+            why = (
+                ": the server wants to be asked through the proxy that its header Location names: --proxy URL"
+            )
         reason += "; if the file is empty, state its size, 0" if status in NO_BODY else why + PROOF
     match verdict.action:
         case ReplyAction.REFRESH:

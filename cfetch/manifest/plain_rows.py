@@ -38,7 +38,9 @@ _HOST = (
     rf"(?:(?:[A-Za-z0-9_-]++\.)*+[A-Za-z][A-Za-z0-9_-]*+|{_OCTET}(?:\.{_OCTET}){{3}}){_PORT}"
 )
 _FIND_HOST = re.compile(_HOST)
-_STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+"'
+_ODD = r"\x00\udc00-\udcff"  # a text with such a mark is a fault: ``odd_bytes.py``
+_IN_STRING = rf'[^"\\\x00-\x1f{_ODD}]*+'
+_STRING = rf'"{_IN_STRING}(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{{4}}){_IN_STRING})*+"'
 _SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)"
 _NO_SPACE = re.compile(r"[^ \t\r\n]")
 _MEMBER = re.compile(rf'([ \t]*)("[^"\\\x00-\x1f]*+")([ \t]*:[ \t]*)({_SCALAR})([ \t]*)([,}}])')
@@ -155,8 +157,8 @@ def make_csv_pattern(
     A row that repeats the names of the columns is not plain, even if they look like a URL.
     """
     stated = [key for key in keys if key is not None]
-    inside = r'\r\n\0"' + (r"\t" if delimiter == "\t" else "")
-    left_out = rf'(?:"[^{inside}]*+(?:""[^{inside}]*+)*+"|(?!")[^{delimiter}"\r\n\0]*+)'
+    inside = rf'\r\n{_ODD}"' + (r"\t" if delimiter == "\t" else "")
+    left_out = rf'(?:"[^{inside}]*+(?:""[^{inside}]*+)*+"|(?!")[^{delimiter}"\r\n{_ODD}]*+)'
     for quote in ("", '"') if len(keys) <= MOST_COLUMNS else ():
         pattern = _start_pattern(stated, document, f'{delimiter}"', line)
         if pattern is None:
@@ -212,7 +214,7 @@ class PlainLines:
 
     def __init__(self, source: Source, faults: Faults, pattern: Pattern | None = None) -> None:
         """Take lines of ``source``; if there is a ``pattern`` from the beginning, there is no other."""
-        self._blocks = source.blocks(faults)
+        self._blocks = source.blocks(faults, "keep")
         self._pattern = pattern
         self._lessons = 0 if pattern else MOST_LESSONS
         self._number, self._place = 1, 0

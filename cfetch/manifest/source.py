@@ -7,7 +7,7 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from cfetch.base.errors import LocalFault
 from cfetch.manifest.faults import BrokenDocumentError, Faults
@@ -21,6 +21,10 @@ WINDOW_BYTES = 1 << 18
 BLOCK_LINES = 1000  # lines that are looked at together; as entries they take less than a megabyte
 MAX_DOCUMENT_BYTES = 16 << 20  # 30,000 long descriptions of files; as Python objects ten times as much
 SIGNED = "-----BEGIN PGP SIGNED MESSAGE-----"
+Odd = Literal["refuse", "leave out", "keep"]
+"""What becomes of a line with a byte that no text has: the list is refused, the line alone is a fault, or it
+is kept with marks, which ``odd_bytes.py`` finds, by a reader that knows which row it spoils."""
+
 HEAD_BYTES = 1 << 16  # enough to see past a document's own headers to its first entry
 
 
@@ -69,16 +73,18 @@ class Source:
             return text
         return "\n".join(line for _, line in _read_signed(enumerate(text.splitlines()))).lstrip()
 
-    def texts(self) -> Iterator[str]:
+    def texts(self, *, marks_odd: bool = False) -> Iterator[str]:
         """The whole text in pieces, without the byte order mark that spreadsheets put before it.
 
+        ``marks_odd``: a mark stands in place of each NUL, and of each byte that is not UTF-8.
+
         Raises:
-            BrokenDocumentError: a byte is not UTF-8; the message has the byte's offset.
+            BrokenDocumentError: a byte is not UTF-8 and is not marked; the message has the byte's offset.
         """
         position, line, rest = self.begin, self.line, b""
         while True:
             data = self.read(position + len(rest), self.window_bytes)
-            text, used = _decode(rest + data, position, line, final=not data)
+            text, used = _decode(rest + data, position, line, final=not data, marks_odd=marks_odd)
             if text:
                 yield text
             if not data:
@@ -87,16 +93,20 @@ class Source:
             rest = (rest + data)[used:]
             position += used
 
-    def lines(self, faults: Faults) -> Iterator[tuple[int, str]]:
+    def lines(self, faults: Faults, odd: Odd = "refuse") -> Iterator[tuple[int, str]]:
         """Line numbers, and lines without LF or CRLF; an over-long line is a fault and is left out.
 
         Of a text with a clear signature (OpenPGP), only the lines that are signed.
         """
-        return chain.from_iterable(enumerate(lines, number) for number, lines in self.blocks(faults))
+        return chain.from_iterable(enumerate(lines, number) for number, lines in self.blocks(faults, odd))
 
-    def blocks(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    def blocks(self, faults: Faults, odd: Odd = "refuse") -> Iterator[tuple[int, list[str]]]:
         """The same lines, at most ``BLOCK_LINES`` at once, with the number of the first."""
-        blocks = self._all_blocks(faults)
+        blocks = self._all_blocks(faults, marks_odd=odd != "refuse")
+        if odd == "leave out":
+            from cfetch.manifest.odd_bytes import leave_out_odd  # lists of URLs keep such lines
+
+            blocks = leave_out_odd(blocks, faults)
         if self.begin == 0 and self.is_signed():
             lines = chain.from_iterable(enumerate(lines, number) for number, lines in blocks)
             return ((number, [line]) for number, line in _read_signed(lines))
@@ -106,9 +116,9 @@ class Source:
         """Whether the text has a clear signature, which cfetch does not verify."""
         return self.read(0, 64).removeprefix(b"\xef\xbb\xbf").startswith(SIGNED.encode())
 
-    def _all_blocks(self, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    def _all_blocks(self, faults: Faults, *, marks_odd: bool) -> Iterator[tuple[int, list[str]]]:
         number, rest, skipping = self.line, "", False
-        for more in self.texts():
+        for more in self.texts(marks_odd=marks_odd):
             text = rest + more
             lines = text.split("\n")
             rest = lines.pop()
@@ -146,14 +156,20 @@ def _read_signed(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             yield number, line.removeprefix("- ")
 
 
-def _decode(data: bytes, position: int, line: int, *, final: bool) -> tuple[str, int]:
+def _decode(data: bytes, position: int, line: int, *, final: bool, marks_odd: bool) -> tuple[str, int]:
     try:
         text, used = codecs.utf_8_decode(data, "strict", final)
     except UnicodeDecodeError as error:
-        raise BrokenDocumentError(
-            line + data.count(b"\n", 0, error.start),
-            f"the byte at offset {position + error.start} is not UTF-8; save the manifest as UTF-8",
-        ) from None
+        if not marks_odd:
+            raise BrokenDocumentError(
+                line + data.count(b"\n", 0, error.start),
+                f"the byte at offset {position + error.start} is not UTF-8; save the manifest as UTF-8",
+            ) from None
+        text, used = codecs.utf_8_decode(data, "surrogateescape", final)
+    if marks_odd and "\0" in text:
+        from cfetch.manifest.odd_bytes import NUL_MARK  # few lists have any
+
+        text = text.replace("\0", NUL_MARK)
     return text.removeprefix("\ufeff") if position == 0 else text, used
 
 

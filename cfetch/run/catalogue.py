@@ -33,7 +33,7 @@ _TABLES = """
         path TEXT PRIMARY KEY, version TEXT,
         volume TEXT, inode INTEGER, size_bytes INTEGER, changed_ns INTEGER, status_ns INTEGER
     ) WITHOUT ROWID;
-    CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT, key TEXT) WITHOUT ROWID;
+    CREATE TEMP TABLE listed (path TEXT PRIMARY KEY, version TEXT, key TEXT, is_file INTEGER) WITHOUT ROWID;
     CREATE TEMP TABLE unproven (path TEXT PRIMARY KEY) WITHOUT ROWID;
     CREATE TEMP TABLE clashing (path TEXT PRIMARY KEY, key TEXT) WITHOUT ROWID;
 """
@@ -158,9 +158,15 @@ class Catalogue:
         except (msgspec.ValidationError, UnsafePathError) as error:
             raise self._explain_damage(f"a row of it is wrong: {error}") from None
 
-    def add_listed(self, path: str, version: str | None) -> None:
-        """Note that the source has the file now; ``version`` is what its list states of its content."""
-        self._ask("INSERT OR REPLACE INTO listed VALUES (?, ?, ?)", path, version, collision_key(path))
+    def add_listed(self, path: str, version: str | None, *, has_size: bool = False) -> None:
+        """Note that the source has the file now; ``version`` is what its list states of its content.
+
+        ``has_size``: the list states its size too, so that it is not the page of a directory.
+        """
+        is_file = has_size or version is not None
+        self._ask(
+            "INSERT OR REPLACE INTO listed VALUES (?, ?, ?, ?)", path, version, collision_key(path), is_file
+        )
 
     def note_clashes(self, paths: Iterable[str]) -> None:
         """Note the paths of entries that fail, as their names are other entries'.
@@ -225,11 +231,11 @@ class Catalogue:
         return any(next(self._ask("SELECT 1 FROM listed WHERE path = ?", name), None) for name in parents)
 
     def find_below_unproven(self) -> Iterator[tuple[str, Own]]:
-        """The files of ``find_gone`` above which a file without a version is listed, each after that file.
+        """The files of ``find_gone`` above which a file is listed without version and size, each after it.
 
         It may be their directory, whose name was listed without its slash.
         """
-        query = "SELECT 1 FROM listed WHERE path = ? AND version IS NULL"
+        query = "SELECT 1 FROM listed WHERE path = ? AND NOT is_file"
         for own in self.find_gone():
             for parent in map(str, PurePosixPath(own.path).parents):
                 if next(self._ask(query, parent), None) is not None:

@@ -1,6 +1,7 @@
 """What a person does about failures that a repetition alone does not repair (pure)."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -65,17 +66,20 @@ REMEDIES = (  # of failures that a repetition alone does not repair; the first r
     ),
 )
 
+MOST_STEPS = 2  # more are no next step, and the causes above them say the rest
 AS_SAID = "do what the reasons of the failures say"
 _CODE = re.compile(r"HTTP \d{3}[^,;]{0,80}, ([\w.:-]{1,60})", re.ASCII)
 
 
 def find_remedy(failures: Iterable[Summary.Failure]) -> str:
-    """The steps that are needed before a repetition; empty if that alone may be enough for one of them."""
-    steps = {_find_step(failure) for failure in failures}
-    if "" in steps:
-        return ""
-    known = (*(remedy.step for remedy in REMEDIES), AS_SAID)
-    return ", and ".join(step for step in known if step in steps)
+    """The steps that are needed before a repetition, for the largest kinds; empty if it alone may be enough.
+
+    A kind for which a repetition may be enough is one of those ``MOST_STEPS`` kinds, and has no step.
+    """
+    counts = Counter(map(_find_step, failures))
+    known = [*(remedy.step for remedy in REMEDIES), AS_SAID, ""]
+    largest = sorted(counts, key=lambda step: (-counts[step], known.index(step)))[:MOST_STEPS]
+    return ", and ".join(step for step in largest if step)
 
 
 def is_plain_refusal(failures: Iterable[Summary.Failure]) -> bool:

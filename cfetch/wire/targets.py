@@ -47,7 +47,8 @@ def next_hop(
     """
     targets = set(headers.getall("Location", []))
     if len(targets) != 1:
-        where = "several places; give the address of the right one" if targets else "nowhere"
+        several = "several places; `curl -I` and the link show them: state the right one in place of the link"
+        where = several if targets else "nowhere"
         raise Refused(f"the server redirects to {where}")
     try:
         location = _SLASHES.sub(r"\1//", _encode(targets.pop()))

@@ -108,10 +108,11 @@ async def test_a_plan_in_other_hands(tmp_path):
         waits = await cfetch_plan("schedule", "-", "--to", tmp_path, stdin=manifest_of(origin, OTHER))
         every = await cfetch_plan("run", "--all", "--to", tmp_path, "--json")
         assert (every.code, [one["instant"] for one in every.document["summaries"]]) == (
-            0,
+            4,
             [waits.out.strip()],
         )
         assert f"process {first.pid} on" in every.err
+        assert every.err.endswith(f"not run, as said above: 1 of 2 plans: {instant}\n")
         first.kill()
         await first.communicate()
     assert tree(tmp_path) == whole(OTHER)

@@ -312,21 +312,39 @@ async def test_the_root_of_a_server_without_a_slash(tmp_path):
 
 @pytest.mark.needs_plugins
 async def test_a_directory_whose_slash_is_lost_is_no_file(tmp_path):
-    """Its page would take the place of its files. Who removes the directory here says that it is a file."""
+    """Its page would take the place of its files, so it fails alone, until the directory is removed here."""
     to = tmp_path / "to"
-    async with Index({"a": b"1", "d/1": b"1", "d/e/2": b"2"}) as server:
+    async with Index({"a": b"1", "b": b"1", "d/1": b"1", "d/e/2": b"2"}) as server:
         await sync(server.url, to)
         server.files = {"a": b"1!", "d": b"the page of d"}
-        for words in ((), ("--dry-run",)):
+        for code, words in ((0, ("--dry-run",)), (1, ())):
             ran, told = await sync(server.url, to, "--delete", "--max-delete", "9", *words)
-            assert ran.code == 2
-            assert "d is a file without a hash in the list, and a directory here" in (
-                told["refusal"] if words else ran.err
+            assert ran.code == code
+            notes = ran.err if code else "".join(told["preview"]["notes"])
+            assert (
+                "d is a file without size and hash in the list and a directory here, which is kept" in notes
             )
-        assert tree(to) == {"a": b"1", "d/1": b"1", "d/e/2": b"2"}
+        assert (told["failures"][0]["kind"], told["sync"]["deleted"]) == ("blocked", 1)
+        assert tree(to) == {"a": b"1!", "d/1": b"1", "d/e/2": b"2"}
         shutil.rmtree(to / "d")
         ran, _ = await sync(server.url, to, "--delete", "--max-delete", "9")
         assert (ran.code, tree(to)) == (0, {"a": b"1!", "d": b"the page of d"})
+
+
+async def test_a_file_of_a_stated_size_replaces_a_directory(tmp_path):
+    """It is no page of that directory: the directory's own files are deleted first."""
+    listed, to = tmp_path / "list.jsonl", tmp_path / "to"
+    async with Index({"d/1": b"1", "k": b"2"}) as server:
+        for names in (["d/1", "k"], ["d", "k"]):
+            server.files = dict.fromkeys(names, b"1")
+            listed.write_text(
+                "".join(
+                    json.dumps({"url": f"{server.url}{name}", "path": name, "size": 1}) + "\n"
+                    for name in names
+                )
+            )
+            ran, _ = await sync(str(listed), to, "--delete")
+            assert (ran.code, tree(to)) == (0, server.files)
 
 
 @pytest.mark.needs_plugins

@@ -38,6 +38,7 @@ async def bring(tmp_path, data, *, proved, **settings):
     (b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n" + BODY + b" and more", "the size or the hash"),
     (OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n" + in_chunks(BODY), "--accept-unframed"),
     (b"HTTP/1.1 302 Found\r\nLocation: \r\nContent-Length: 1000\r\n\r\n" + BODY, "to nowhere; if its body"),
+    (b"HTTP/1.1 305 Use Proxy\r\nContent-Length: 1000\r\n\r\n" + BODY, "names: --proxy URL; if its body"),
     (b"HTTP/1.1 300 Many\r\nContent-Length: 1000\r\n\r\n" + BODY, "state the hash"),
     (b"HTTP/1.1 201 Made\r\nContent-Length: 1000\r\n\r\n" + BODY, "state the hash"),
     (b"HTTP/1.1 206 Part\r\nContent-Length: 1000\r\n\r\n" + BODY, "state the hash"),

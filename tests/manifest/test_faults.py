@@ -331,20 +331,22 @@ def test_bad_json_line_is_one_fault(error_of):
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "offset", "line"),
+    ("name", "data", "lines"),
     [
-        ("m.txt", b"http://h/a\nhttp://h/\xff", 20, 2),
-        ("m.json", b'{"files":[\n{"url":"\xc3"}]}', 19, 2),
-        ("m.csv", b"url\n\xe2\x82", 4, 2),
-        ("m.jsonl", b"\xed\xa0\x80", 0, 1),
-        ("m.txt", b"#" * 300_000 + b"\n\xc0\x80", 300_001, 2),
+        ("m.txt", b"http://h/a\nhttp://h/\xff\nhttp://h/\xfe", [2, 3]),
+        ("m.json", b'{"files":[\n{"url":"\xc3"},\n{"url":"\xc3"}]}', [2, 3]),
+        ("m.csv", b"url\n\xe2\x82\n\xff", [2, 3]),
+        ("m.csv", b"\xff,url\na,http://h/a", [1]),
+        ("m.jsonl", b'{"url": "http://h/a"}\n{"url": "http://h/\xed\xa0\x80"}', [2]),
+        ("m.txt", b"#" * 300_000 + b"\n\xc0\x80", [2]),
+        ("m.aria2", b"http://h/a\n  out=\xff\n", [2]),
     ],
 )
-def test_bad_utf8(error_of, name, data, offset, line):
-    """Bytes that are not UTF-8 are told with their offset."""
-    problem = error_of(data, name).problems[0]
-    assert problem.line == line
-    assert f"offset {offset} is not UTF-8" in problem.message
+def test_bad_utf8(error_of, name, data, lines):
+    """Every line with bytes that are not UTF-8 is told."""
+    problems = error_of(data, name).problems
+    assert [problem.line for problem in problems] == lines
+    assert all("a byte that is not UTF-8; save the list as UTF-8" in problem.message for problem in problems)
 
 
 METALINK = (

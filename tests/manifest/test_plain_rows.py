@@ -47,7 +47,9 @@ ODD = {
     "size": st.sampled_from([-1, 2**63, 2**63 - 1, 1.0, "7", "07", "7.0", None, True, 10**18, ""]),
     "sha256": st.sampled_from(["", "sha256:" + "ab" * 32, "g" * 64, "ab", None]),
     "md5": st.sampled_from(["", "0" * 31, None]),
-    "caption": st.sampled_from(['say "a"', "a,b", "c\td", "e\\f", "g\nh", [1], {"i": 1}, "\\u00e9", "j;k|l"]),
+    "caption": st.sampled_from(
+        ['say "a"', "a,b", "c\td", "e\\f", "g\nh", "l\udcff", [1], {"i": 1}, "\\u00e9", "j;k|l"]
+    ),
 }
 KEYS = st.lists(st.sampled_from(sorted(PLAIN)), max_size=4, unique=True).map(lambda keys: ["url", *keys])
 OPTIONS = st.sampled_from([
@@ -92,6 +94,7 @@ def texts(draw):
         "# a comment",
         "{",
         "\0",
+        "\udcff",
         '"',
         '"a',
         "a" * 40,
@@ -130,7 +133,7 @@ def read(name, text, options, *, takes_plain, window_bytes=1 << 18):
     """Entries, faults as they were added, notes, and the number of rows."""
     reported = []
     faults = Faults(lambda line, message: reported.append((line, message)))
-    opened = Source(io.BytesIO(text.encode()), name, window_bytes=window_bytes)
+    opened = Source(io.BytesIO(text.encode("utf-8", "surrogateescape")), name, window_bytes=window_bytes)
     walk = Reading(opened, options=options, faults=faults)
     walk.document.takes_plain = takes_plain
     return list(walk), reported, walk.document.notes, walk.rows, faults.total

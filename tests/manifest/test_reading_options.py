@@ -19,7 +19,8 @@ BASE = "https://h.example/d/"
 
 
 def paths(text, **options):
-    entries = read_entries(io.BytesIO(text.encode()), name="m", options=ReadingOptions(**options))
+    data = text if isinstance(text, bytes) else text.encode()
+    entries = read_entries(io.BytesIO(data), name="m", options=ReadingOptions(**options))
     return [entry.path for entry in entries]
 
 
@@ -38,6 +39,33 @@ def test_faulty_rows_are_reported_and_skipped(tmp_path):
         assert [(entry.id, entry.path) for entry in plan.entries()] == [(0, "a"), (1, "c")]
         assert plan.skipped == 2
     assert [line for line, _ in reported] == [2, 4]
+
+
+@pytest.mark.parametrize("odd", [b"\xff", b"\0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"http://h/a\nhttp://h/b*\nhttp://h/c\n",
+        b"url,note\nhttp://h/a,1\nhttp://h/b,*\nhttp://h/c,3\n",
+        b'url,note\nhttp://h/a,1\nhttp://h/b,"\n*\n"\nhttp://h/c,3\n',
+        b"url\tnote\nhttp://h/a\t1\nhttp://h/b\t*\nhttp://h/c\t3\n",
+        b'{"url": "http://h/a"}\n{"url": "http://h/b", "batch": "*"}\n{"url": "http://h/c"}\n',
+        b'{"files": [{"url": "http://h/a"}, {"url": "http://h/b", "batch": "*"}, {"url": "http://h/c"}]}',
+        b'["http://h/a", "http://h/b*", "http://h/c"]',
+        b"http://h/a\n  out=a\nhttp://h/b\n  out=*\nhttp://h/c\n  out=c\n",
+        b"http://h/a\n  out=a\nhttp://h/b\n  out=b\n  checksum=crc=*\nhttp://h/c\n  out=c\n",
+        b"http://h/a 1 a\nhttp://h/b 1 *\nhttp://h/c 1 c\n",
+    ],
+)
+def test_a_byte_that_no_text_has_spoils_its_row_alone(text, odd):
+    """A NUL, or a byte that is not UTF-8, is a fault of its row; rows before and behind it are read."""
+    assert paths(text.replace(b"*", odd), bad_rows="skip") == ["a", "c"]
+
+
+def test_what_holds_for_all_rows_is_not_left_out():
+    """Without a header with a damaged byte, the rows would be asked for without what it states."""
+    with pytest.raises(ManifestError):
+        paths(b'{"version": 1, "headers": {"a": "\xff"}}\n{"url": "http://h/a"}\n', bad_rows="skip")
 
 
 @pytest.mark.parametrize("text", ["http://[b\n", '{"files": [{"url": "http://h/a"}, {"url": 7}, }'])

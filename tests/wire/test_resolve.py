@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cfetch.base.config.settings import Settings
+from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import ConfigError, Refused
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
@@ -66,8 +66,29 @@ async def test_an_address_without_an_answer_is_tried_last_from_then_on():
         await transport.close()
 
 
+def test_addresses_after_commas_are_those_of_one_host():
+    """In an option, and in one text for several hosts; their order is kept, in brackets or not."""
+    texts = "h.test:443:192.0.2.1,[2001:db8::1],2606:4700:4700::1111, *:80:192.0.2.2"
+    stated = KINDS["resolve"].parse(texts)
+    assert stated == ("h.test:443:192.0.2.1,[2001:db8::1],2606:4700:4700::1111", "*:80:192.0.2.2")
+    assert make_network(Settings(resolve=stated).network, {}).resolve == {
+        ("h.test", 443): ["192.0.2.1", "2001:db8::1", "2606:4700:4700::1111"],
+        ("*", 80): ["192.0.2.2"],
+    }
+
+
 @pytest.mark.parametrize(
-    "text", ["h.test", "h.test:80", "h.test:0:127.0.0.1", "h.test:80:name", "h:99999:::1"]
+    "text",
+    [
+        "h.test",
+        "h.test:80",
+        "h.test:0:127.0.0.1",
+        "h.test:80:name",
+        "h:99999:::1",
+        "h:80:127.0.0.1,",
+        "h:80:[::1",
+        "127.0.0.1",
+    ],
 )
 def test_an_address_that_cannot_be_used_is_refused_at_the_start(text):
     """With an example of the form."""

@@ -388,16 +388,22 @@ def _check_host(text: str) -> None:
 
 
 def addresses(help_: str, why: str = "") -> OptionKind:
-    """Addresses of hosts, as ``HOST:PORT:ADDRESS``. In one text, commas separate them."""
+    """Addresses of hosts, as ``HOST:PORT:ADDRESS[,ADDRESS]``. In one text, commas separate them."""
     return OptionKind(
-        metavar="HOST:PORT:ADDR", read=_split, show=",".join, item=_check_address, help=help_, why=why
+        metavar="HOST:PORT:ADDR", read=_split_hosts, show=",".join, item=_check_address, help=help_, why=why
     )
 
 
 def _check_address(text: str) -> None:
-    from cfetch.base.config.addresses import split_address  # few runs name addresses
+    from cfetch.base.config.addresses import split_addresses  # few runs name addresses
 
-    split_address(text)
+    split_addresses(text)
+
+
+def _split_hosts(raw: str) -> tuple[str, ...]:
+    from cfetch.base.config.addresses import split_texts  # the same
+
+    return split_texts(raw)
 
 
 def is_object_store(destination: str) -> bool:

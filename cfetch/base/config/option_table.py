@@ -491,8 +491,8 @@ class OptionTable:
     resolve: Annotated[
         tuple[str, ...] | None,
         addresses(
-            "Connect to this address for this host and port, as curl does; repeat it for more. For servers "
-            "that are tried before their names change."
+            "Connect to this address for this host and port, as curl does; more addresses follow after "
+            "commas, and are tried in their order. For servers that are tried before their names change."
         ),
     ] = None
     ca_file: Annotated[str | None, text("FILE", "PEM file of the CAs to trust, instead of the system's.")] = (

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
 from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, PlainRows, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import decode_text, read_digits
@@ -38,7 +39,7 @@ _URL = re.compile(rf"{FILES_PATTERN}://[!-~]", re.IGNORECASE)
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; a row with too many or too few cells is a fault."""
-    first_line = next(source.lines(Faults()), (1, ""))[1]
+    first_line = next(source.lines(Faults(), "keep"), (1, ""))[1]
     stated = _SEPARATOR.match(first_line)
     delimiter = stated[1] if stated else _choose_delimiter(first_line, document)
     plain_lines = _make_lines(source, faults) if document.takes_plain else None
@@ -225,12 +226,13 @@ def _records(
     source: Source, faults: Faults, delimiter: str, plain_lines: "PlainLines | None"
 ) -> Iterator[Record]:
     """Yield each record with the number of its first line, and the plain rows that ``plain_lines`` finds."""
-    lines = source.lines(faults) if plain_lines is None else iter(plain_lines.take_line, None)
-    parser: Iterator[Record]
+    lines = source.lines(faults, "keep") if plain_lines is None else iter(plain_lines.take_line, None)
+    parsed: Iterator[tuple[int, list[str]]]
     if delimiter == "\t":
-        parser = ((number, [_unquote(cell) for cell in text.split("\t")]) for number, text in lines if text)
+        parsed = ((number, [_unquote(cell) for cell in text.split("\t")]) for number, text in lines if text)
     else:
-        parser = _parse(lines, faults, delimiter)
+        parsed = _parse(lines, faults, delimiter)
+    parser = _leave_out_odd(parsed, faults)
     while True:
         if plain_lines is not None and (plain := plain_lines.take_plain()) is not None:
             yield plain.lines[0], plain
@@ -238,6 +240,23 @@ def _records(
             yield record
         else:
             return
+
+
+def _leave_out_odd(records: Iterator[tuple[int, list[str]]], faults: Faults) -> Iterator[Record]:
+    """Yield the records that are texts.
+
+    Raises:
+        BrokenDocumentError: the first, which may name the columns, is none.
+    """
+    is_first = True
+    for number, cells in records:
+        if odd := find_odd("".join(cells)):
+            if is_first:
+                raise BrokenDocumentError(number, f"the first row has {odd}")
+            faults.add(number, f"the row has {odd}")
+        else:
+            yield number, cells
+        is_first = False
 
 
 def _parse(

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cfetch.manifest.columns import ColumnError, Columns
-from cfetch.manifest.faults import BrokenDocumentError, Faults, quoted_key
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import HEADER_KEYS, KEYS, Document, PlainRows, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import DECODER, NESTED_TOO_DEEP
@@ -27,7 +28,7 @@ _TOP_KEYS = (*HEADER_KEYS, "files")
 
 def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows of ``files``, or of the document itself if it is an array."""
-    window = _Window(source)
+    window = _Window(source, marks_odd=True)
     if window.peek() == "[":
         columns = document.make_columns()
         rows = _list_rows(window, _make_plain(document, columns))
@@ -193,7 +194,7 @@ def _elements(window: "_Window", array: str, plain: "PlainElements | None" = Non
         return
     while True:
         window.peek()
-        line, value = window.line(), window.value()
+        line, value = window.line(), window.value(is_row=True)
         yield Row(line, value, array)
         if window.peek() != ",":
             break
@@ -217,9 +218,10 @@ def _find_base_url(source: Source) -> str | None:
 class _Window:
     """The part of the text that is being read; ``pos`` is the current position in it."""
 
-    def __init__(self, source: Source) -> None:
-        self._texts = source.texts()
+    def __init__(self, source: Source, *, marks_odd: bool = False) -> None:
+        self._texts = source.texts(marks_odd=marks_odd)
         self._text = ""
+        self._is_odd = False  # whether a byte that no text has was read
         self._line = 1
         self._counted = 0
         self._dropped = 0
@@ -257,11 +259,13 @@ class _Window:
             raise self._make_broken_error(self.pos, f"expected {wanted}, but {what}")
         self.pos += 1
 
-    def value(self) -> Any:  # noqa: ANN401 - JSON is any value
+    def value(self, *, is_row: bool = False) -> Any:  # noqa: ANN401 - JSON is any value
         """Decode the value at ``pos``, where ``peek`` has put it, and step over it.
 
+        ``is_row``: a value with a byte that no text has is a ``Misfit``, which is a fault of that row.
+
         Raises:
-            BrokenDocumentError: it is not JSON, too long or nested too deeply.
+            BrokenDocumentError: it is not JSON, too long or nested too deeply; or such a byte is in no row.
         """
         while True:
             try:
@@ -276,6 +280,10 @@ class _Window:
                 raise self._make_broken_error(self.pos, NESTED_TOO_DEEP) from None
             else:
                 if end < len(self._text) or not self._more():  # a number at the edge may go on
+                    if self._is_odd and (odd := find_odd(self._text[self.pos : end])):
+                        if not is_row:
+                            raise self._make_broken_error(self.pos, f"the value has {odd}")
+                        value = Misfit(f"one that has {odd}")
                     return self._step(end, value)
 
     def take(self, plain: "PlainElements", last: object) -> PlainRows | None:
@@ -305,6 +313,7 @@ class _Window:
         pieces = [self._text]
         while wanted > 0 and (text := next(self._texts, "")):
             pieces.append(text)
+            self._is_odd = self._is_odd or bool(find_odd(text))
             wanted -= len(text)
         self._text = "".join(pieces)
         return len(pieces) > 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.manifest.columns import ColumnError
 from cfetch.manifest.faults import MAX_KEPT, BrokenDocumentError, Faults
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
@@ -22,7 +23,7 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
     columns = document.make_columns() if document.options is not None else None
     first = source.begin == 0
     plain_lines = _make_lines(source, faults) if document.takes_plain else None
-    for line, text in source.lines(faults) if plain_lines is None else plain_lines.items():
+    for line, text in source.lines(faults, "keep") if plain_lines is None else plain_lines.items():
         if not isinstance(text, str):
             yield Row(line, text)
             continue
@@ -36,7 +37,10 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
             )
         try:
             fields = decode_text(text, line)
-            if first and is_header(fields):
+            if odd := find_odd(text):
+                faults.add(line, f"the line has {odd}")
+                document.is_faulty = document.is_faulty or (first and is_header(fields))
+            elif first and is_header(fields):
                 _take_header(fields, line, document, faults)
             elif columns is None or (renamed := columns.rename(fields)) is fields:
                 yield Row(line, fields)
@@ -70,7 +74,7 @@ def _advise(source: Source) -> str:
 
 def read_plain_lines(source: Source, faults: Faults) -> Iterator[Row]:
     """Yield the values of the lines as they are; a line that is not JSON is a fault only of that line."""
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if text and not text.isspace():
             try:
                 yield Row(line, decode_text(text, line))

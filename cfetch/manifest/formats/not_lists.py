@@ -16,6 +16,9 @@ _BINARIES = (
     (b"7z\xbc\xaf\x27\x1c", "zip"),
 )
 
+_TEXT = bytes(set(range(256)) - {*range(9), *range(14, 27), *range(28, 32), 127})
+MOST_ODD = 20  # bytes of a text for each control character: fewer are damage in some rows of a list
+
 
 def is_workbook(start: bytes) -> bool:
     """Whether a file with these first bytes is a spreadsheet's workbook."""
@@ -32,4 +35,7 @@ def find_kind(start: bytes) -> str:
     for magic, kind in _BINARIES:
         if start.startswith(magic):
             return kind
-    return "binary" if b"\0" in start else ""
+    if start[257:262] == b"ustar":  # an archive of texts is nearly a text
+        return "binary"
+    is_binary = b"\0" in start and len(start.translate(None, _TEXT)) * MOST_ODD > len(start)
+    return "binary" if is_binary else ""

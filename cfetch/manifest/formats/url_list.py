@@ -21,6 +21,12 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
         if not isinstance(text, str):
             yield Row(line, text)
             continue
+        if not text.isascii():
+            from cfetch.manifest.odd_bytes import find_odd  # most URLs are ASCII
+
+            if odd := find_odd(text):
+                faults.add(line, f"the line has {odd}")
+                continue
         url = text.strip(" \t")
         if url and url[0] != "#" and url != "@EXPLICIT":
             path = _find_path(url) if keeps_paths and "://" not in url else None
@@ -29,7 +35,7 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
 
 def _read_lines(source: Source, document: Document, faults: Faults) -> Iterator[tuple[int, str | PlainRows]]:
     if not document.takes_plain:
-        return source.lines(faults)
+        return source.lines(faults, "keep")
     from cfetch.manifest.plain_rows import PlainLines, make_url_pattern  # only long lists need it
 
     begin = source.read(source.begin, LOOKED_AT_BYTES).decode("ascii", "replace")

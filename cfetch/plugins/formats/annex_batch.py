@@ -10,7 +10,7 @@ from cfetch.manifest.source import Source
 
 def read_annex_batch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url`` and ``path``."""
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text or text.isspace():
             continue
         match = URL_AND_MORE.match(text)

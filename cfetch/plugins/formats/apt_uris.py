@@ -23,7 +23,7 @@ def is_uri_line(line: str) -> bool:
 
 def read_apt_uris(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows: ``url``, ``path``, ``size`` and the hash, unless cfetch does not know it."""
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text or text.isspace():
             continue
         match = _LINE.match(text)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from cfetch.manifest.digests import ARIA2_NAMES
 from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import UrlError, last_segment
@@ -42,19 +43,31 @@ class _Download:
 def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; each has the line number of its URLs."""
     download: _Download | None = None
-    for line, text in source.lines(faults):
+    before = faults.total
+    for line, text in source.lines(faults, "keep"):
         if not text or text.isspace() or text[0] == "#":
             continue
+        odd = find_odd(text)
         if text[0] not in " \t":
             if download is not None:
-                yield _row(download, faults)
+                yield from _list_rows(download, faults, before)
+            before = faults.total
             download = _Download(line, [url for url in text.rstrip(" \t").split("\t") if url])
         elif download is None:
             faults.add(line, "an option stands before the first URL")
         else:
             _take_option(download, line, text, faults)
+        if odd:
+            faults.add(line, f"the line has {odd}")
     if download is not None:
-        yield _row(download, faults)
+        yield from _list_rows(download, faults, before)
+
+
+def _list_rows(download: _Download, faults: Faults, before: int) -> Iterator[Row]:
+    """Yield the row, unless a line of it is a fault: without that line it would be another file."""
+    row = _row(download, faults)
+    if faults.total == before:
+        yield row
 
 
 def _take_option(download: _Download, line: int, text: str, faults: Faults) -> None:

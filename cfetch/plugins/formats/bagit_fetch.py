@@ -38,7 +38,7 @@ def _read_checksums(match: re.Match[str]) -> dict[str, object]:
 def read_bagit_fetch(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, and ``size`` where it is stated."""
     zeros = 0
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text or text.isspace():
             continue
         if (listed := _TFDS.match(text)) is not None:

@@ -49,7 +49,7 @@ def is_bucket_listing(lines: Sequence[str]) -> bool:
 def read_bucket_ls(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, and ``size`` where it is stated."""
     prefixes = 0
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         match = next(filter(None, (known.match(text) for known in (*_KNOWN, _LS))), None)
         if match is not None:
             place = match.groupdict()

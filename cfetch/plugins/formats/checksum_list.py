@@ -68,7 +68,7 @@ def is_checksum_line(line: str) -> bool:
 def read_checksum_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and the hash."""
     meant = _find_named_algorithm(source.name)
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text or text.isspace():
             continue
         if text[0] == "#":

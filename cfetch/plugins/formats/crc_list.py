@@ -29,7 +29,7 @@ def _split(line: str) -> tuple[str, str] | None:
 
 def read_sfv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and ``crc32``."""
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text or text.isspace() or text[0] in ";#":
             continue
         parts = _split(text)

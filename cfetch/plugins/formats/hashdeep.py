@@ -21,7 +21,7 @@ def read_hashdeep(source: Source, document: Document, faults: Faults) -> Iterato
     """The rows: ``url``, ``path``, ``size`` and the hashes."""
     columns: list[str] = []
     dropped: set[str] = set()
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if text.startswith("%%%% ") and not text.startswith(_BEGIN):
             columns = text[5:].split(",")
         elif text and text[0] != "#" and not text.startswith("%%%%"):

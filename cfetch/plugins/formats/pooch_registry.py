@@ -32,7 +32,7 @@ def is_registry_line(line: str) -> bool:
 
 def read_pooch_registry(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and the hash."""
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text or text.isspace() or text.lstrip()[0] == "#":
             continue
         match = _LINE.match(text)

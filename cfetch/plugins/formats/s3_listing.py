@@ -51,7 +51,7 @@ def is_inventory(lines: Sequence[str]) -> bool:
 def read_s3_listing(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and ``size``."""
     prefixes = 0
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         match = _LS_LINE.match(text)
         if match is None:
             prefixes += text.lstrip(" ").startswith("PRE ")
@@ -70,7 +70,7 @@ def read_s3_listing(source: Source, document: Document, faults: Faults) -> Itera
 
 def read_s3_inventory(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` and ``size``."""
-    for line, text in source.lines(faults):
+    for line, text in source.lines(faults, "leave out"):
         if not text:
             continue
         cells = _split(text)

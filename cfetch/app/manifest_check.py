@@ -67,28 +67,29 @@ def check(*manifests: str, reader: ManifestReader = STANDARD_READER) -> Checked:
         UsageError: a manifest cannot be had.
     """
     with reader.freeze(*manifests) as plan:
-        clashing = 0
-        clashes: list[FirstClash] = []
-        for entry in _entries(plan):
-            if entry.clash is not None:
-                clashing += 1
-                if clashing <= SHOWN_CLASHES:
-                    clashes.append(FirstClash(entry.line, entry.clash.message))
+        totals = plan.totals
         return Checked(
             files=len(plan),
-            bytes_known=plan.total_bytes,
+            bytes_known=totals.size_bytes,
             sizes_unknown=plan.sizes_unknown,
-            without_hash=plan.without_hash,
+            without_hash=totals.without_hash,
             merged=plan.merged,
             hosts={printable(host): number for host, number in plan.host_files.items()},
-            expires_at=None if plan.expires_at is None else _format_moment(plan.expires_at),
+            expires_at=None if totals.expires_at is None else _format_moment(totals.expires_at),
             digest=plan.digest,
             skipped=plan.skipped,
             notes=list(plan.notes),
             first=[_show_file(entry) for entry in islice(_entries(plan), SHOWN_FILES)],
-            clashing=clashing,
-            first_clashes=clashes,
+            clashing=totals.clashing,
+            first_clashes=list(_find_first_clashes(plan)),
         )
+
+
+def _find_first_clashes(plan: Plan) -> Iterator[FirstClash]:
+    """It reads no further than the last clash that is shown: a list may have millions of entries."""
+    wanted = min(plan.totals.clashing, SHOWN_CLASHES)
+    clashes = ((entry.line, entry.clash) for entry in _entries(plan))
+    return islice((FirstClash(line, clash.message) for line, clash in clashes if clash is not None), wanted)
 
 
 def _show_file(entry: Entry) -> FirstFile:

@@ -12,7 +12,7 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.folding import KEEPS_NAMES, Folding, fold_path
-from cfetch.manifest.plan_file import PlanFile
+from cfetch.manifest.plan_file import PlanFile, PlanTotals
 
 FILE_NAME = "entries.msgpack"
 PREPARED_NAME = "about.json"  # its place in a plan that Spark has prepared; JSON, as numbers may be large
@@ -55,9 +55,8 @@ class Plan:
         self.partial = partial
         self.hosts: tuple[str, ...] = tuple(file.hosts)
         self.digest: str = file.digest
-        self.total_bytes: int = file.total_bytes
+        self.totals: PlanTotals = file.totals
         self.sizes_unknown: int = file.sizes_unknown
-        self.expires_at: float | None = file.expires_at
         self.sizes: Sequence[int] = file.sizes
         self.host_of: Sequence[int] = file.host_of
         self.batch_of: Sequence[int] | None = file.batch_of
@@ -72,9 +71,9 @@ class Plan:
         return {host: counts[number] for number, host in enumerate(self.hosts)}
 
     @property
-    def without_hash(self) -> int:
-        """The number of entries that state no hash."""
-        return self._file.without_hash
+    def total_bytes(self) -> int:
+        """The sum of the sizes that are known."""
+        return self.totals.size_bytes
 
     @property
     def more_hosts(self) -> int:

@@ -25,7 +25,7 @@ import msgspec
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.collisions import PathIndex
-from cfetch.manifest.entry import Entry, PlainEntries
+from cfetch.manifest.entry import Digest, Entry, PlainEntries
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.urls import host_of, strip_signature
 
@@ -77,6 +77,18 @@ class _Places:
         return self._positions[known] + sum(self.lengths[known * STRIDE : index])
 
 
+class PlanTotals(msgspec.Struct, frozen=True):
+    """Sums over the entries of a plan: known sizes, entries without a hash, entries whose name is another's.
+
+    ``expires_at``: when the first link expires; None if none states it.
+    """
+
+    size_bytes: int = 0
+    without_hash: int = 0
+    clashing: int = 0
+    expires_at: float | None = None
+
+
 class PlanFile:
     """Write entries by ``extend``, ``seal``, then read any of them. Entry ``i`` is the ``i``-th.
 
@@ -104,9 +116,7 @@ class PlanFile:
         self.batch_of: array[int] | None = None  # until an entry has a batch
         self._batch_numbers: dict[str, int] = {}
         self.names_mirrors = False
-        self.total_bytes = 0
-        self.without_hash = 0
-        self.expires_at: float | None = None
+        self.totals = PlanTotals()
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -136,46 +146,33 @@ class PlanFile:
         self._note(entries)
 
     def _note(self, entries: Sequence[Entry]) -> None:
-        if isinstance(entries, PlainEntries):
-            self._note_plain(entries)
-            return
-        before = len(self.sizes)
-        urls, paths = [entry.url.value for entry in entries], [entry.path for entry in entries]
-        sizes, digests = [entry.size_bytes for entry in entries], [entry.digest for entry in entries]
+        before, nothing = len(self.sizes), [None] * len(entries)
+        batches: Sequence[str | None] = nothing
+        expiries: Sequence[float | None] = nothing
+        if isinstance(entries, PlainEntries):  # its columns are all that it states: half of the time
+            urls, paths = entries.urls, entries.paths
+            sizes, digests, clashing = entries.sizes or nothing, entries.digests or nothing, 0
+            self._digest.update(_identities_of_plain(entries, sizes, digests))
+        else:
+            urls, paths = [entry.url.value for entry in entries], [entry.path for entry in entries]
+            sizes, digests = [entry.size_bytes for entry in entries], [entry.digest for entry in entries]
+            batches, expiries = [entry.batch for entry in entries], [entry.expires_at for entry in entries]
+            clashing = len(entries) - [entry.clash for entry in entries].count(None)
+            self.names_mirrors = self.names_mirrors or any(map(_find_mirrors, entries))
+            self._digest.update(identities_of(entries))
         self.paths.add(paths, before)
-        self.without_hash += digests.count(None)
-        self.total_bytes += sum(filter(None, sizes))
+        so_far = self.totals
+        self.totals = PlanTotals(
+            size_bytes=so_far.size_bytes + sum(filter(None, sizes)),
+            without_hash=so_far.without_hash + digests.count(None),
+            clashing=so_far.clashing + clashing,
+            expires_at=min(
+                (each for each in (so_far.expires_at, *expiries) if each is not None), default=None
+            ),
+        )
         self.sizes = extend(self.sizes, [UNKNOWN_SIZE if size is None else size for size in sizes])
         self.host_of = extend(self.host_of, self._number_hosts(urls))
-        self.names_mirrors = self.names_mirrors or any(map(_find_mirrors, entries))
-        self._note_batches([entry.batch for entry in entries], before)
-        self._digest.update(identities_of(entries))
-        expiries = [entry.expires_at for entry in entries]
-        if expiries.count(None) < len(expiries):
-            known = [expiry for expiry in expiries if expiry is not None]
-            self.expires_at = min(*known, self.expires_at or known[0])
-
-    def _note_plain(self, entries: PlainEntries) -> None:
-        """Do the same for entries that state only what has a column, in half of the time."""
-        before, number = len(self.sizes), len(entries)
-        nothing = [None] * number
-        digests, known = entries.digests or nothing, entries.sizes or nothing
-        sizes = (
-            [UNKNOWN_SIZE if size is None else size for size in known]
-            if entries.sizes
-            else [UNKNOWN_SIZE] * number
-        )
-        self.paths.add(entries.paths, before)
-        self.without_hash += digests.count(None)
-        self.total_bytes += sum(filter(None, known))
-        self.sizes = extend(self.sizes, sizes)
-        self.host_of = extend(self.host_of, self._number_hosts(entries.urls))
-        self._note_batches(nothing, before)
-        urls, joined = entries.urls, "\n".join(entries.urls)
-        if "?" in joined or "#" in joined:
-            urls = list(map(strip_signature, urls))
-        stated = zip(urls, entries.paths, known, nothing, digests, nothing, repeat(()), nothing, strict=False)
-        self._digest.update(_encode_all(list(stated)))
+        self._note_batches(batches, before)
 
     def _note_batches(self, batches: Sequence[str | None], before: int) -> None:
         numbers, some = self._batch_numbers, batches.count(None) < len(batches)
@@ -355,6 +352,17 @@ def identities_of(entries: Sequence[Entry]) -> bytes:
         for entry in entries
     ]  # fmt: skip
     return _encode_all(stated)
+
+
+def _identities_of_plain(
+    entries: PlainEntries, sizes: Sequence[int | None], digests: Sequence[Digest | None]
+) -> bytes:
+    """The same for entries that state nothing else."""
+    urls, joined, none = entries.urls, "\n".join(entries.urls), repeat(None)
+    if "?" in joined or "#" in joined:
+        urls = list(map(strip_signature, urls))
+    stated = zip(urls, entries.paths, sizes, none, digests, none, repeat(()), none, strict=False)
+    return _encode_all(list(stated))
 
 
 def _encode_all(values: list[Any]) -> bytes:

@@ -228,7 +228,7 @@ def test_plain_rows_are_sealed_as_their_entries(tmp_path, has_more):
         plan.extend(entries)
         plan.seal()
     states = [
-        (plan.block(0, 3), plan.digest, plan.hosts, list(plan.host_of), list(plan.sizes), plan.without_hash)
+        (plan.block(0, 3), plan.digest, plan.hosts, list(plan.host_of), list(plan.sizes), plan.totals)
         for plan in plans
     ]
     assert states[0] == states[1]

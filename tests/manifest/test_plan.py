@@ -48,7 +48,7 @@ def test_columns(frozen):
     assert list(plan.sizes) == [5, -1, 0]
     assert plan.hosts == ("b", "a:81")
     assert list(plan.host_of) == [0, 1, 0]
-    assert (plan.total_bytes, plan.sizes_unknown, plan.expires_at) == (5, 1, 100.0)
+    assert (plan.total_bytes, plan.sizes_unknown, plan.totals.expires_at) == (5, 1, 100.0)
     assert [plan.hosts[plan.host_of[i]] for i in range(3)] == [plan.entry(i).url.host() for i in range(3)]
 
 

@@ -9,6 +9,7 @@ import inspect
 from importlib import import_module
 
 import aiohttp
+import aiohttp.web  # it does not come with aiohttp itself
 import pytest
 import yarl
 

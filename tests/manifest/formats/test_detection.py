@@ -268,7 +268,7 @@ def test_format_by_name(frozen):
 def test_no_entries(frozen, name, content):
     """A manifest without entries is a plan of length 0."""
     plan = frozen(content, name)
-    assert (len(plan), plan.total_bytes, plan.hosts, plan.expires_at) == (0, 0, (), None)
+    assert (len(plan), plan.total_bytes, plan.hosts, plan.totals.expires_at) == (0, 0, (), None)
 
 
 @pytest.mark.parametrize(

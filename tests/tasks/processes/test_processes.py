@@ -127,11 +127,14 @@ def test_c92_a_process_that_is_killed_is_replaced(tmp_path, workers):
     held = "0.big"
     files = {held: Synthetic(held, 4 << 20)} | FILES
     stall = Fault(kind="stall", after_bytes=3 << 20, first=1)
+    ended: list[str] = []
     killed: list[bool] = []
 
     def kill(event):
+        if isinstance(event, EntryFinished):
+            ended.append(event.record.path)
         is_due = isinstance(event, Progress) and any(attempt.bytes >= 3 << 20 for attempt in event.active)
-        if is_due and len(workers) == 2 and not killed:
+        if is_due and len(ended) == len(FILES) and len(workers) == 2 and not killed:  # no other is under way
             killed.append(True)
             for member in workers:
                 member.kill()

@@ -63,11 +63,6 @@ def make_nodes_engine(
         raise ConfigError(
             "with --together the files go to one directory that all machines see; give one --to"
         )
-    if plan.here.names_batches:
-        raise ConfigError(
-            "the manifest names batches, which are published as a whole; --together publishes each file by "
-            "itself: run the plan on one machine"
-        )
     processes, _ = count_processes(plan.here, context)
     return NodesEngine(
         plan.here,

@@ -120,13 +120,16 @@ class Attempts:
                 files.unlink(f"{ATTEMPTS}/{instant}/{ELSEWHERE}")
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
-    def keep_task(self, instant: str, epoch: int, task: int, salvage: Salvage) -> None:
-        """Keep the parts of a task that is certainly dead, for another task of the same, live epoch."""
+    def keep_task(self, instant: str, epoch: int, task: int, salvage: Salvage, *, move: bool = True) -> None:
+        """Keep the parts of a dead task for another task of the same, live epoch.
+
+        ``move``: it is certainly dead, and not only silent.
+        """
         path = f"{ATTEMPTS}/{instant}/{epoch}"
         for volume, files in enumerate(self._volumes):
             if f"t{task}" in files.names(path):
                 keep = _choose_useful(salvage, files, volume, f"{path}/t{task}")
-                _empty(files, f"{path}/t{task}", keep, f"{path}-{epoch}", move=True)
+                _empty(files, f"{path}/t{task}", keep, f"{path}-{epoch}", move=move)
 
     def remove(self, instant: str, epoch: int) -> None:
         """Remove an epoch's own directories if they are empty, as it has ended in good order."""

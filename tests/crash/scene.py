@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 from unittest.mock import patch
 from urllib.parse import quote
@@ -34,7 +35,7 @@ CALLS = (
 )  # fmt: skip
 _CALL = re.compile(r"(\d+) +(\w+)\(")
 _STAYS = re.compile(
-    r"metrics|format|ballast|baseline[.]json|timeline|attempts|heartbeats|plans|metrics/.*|timeline/.*[.]completed"
+    r"metrics|format|ballast|baseline[.]json|timeline|attempts|batches|batches/.*[.]json|heartbeats|plans|metrics/.*|timeline/.*[.]completed"
 )
 _FOR_A_DAY = re.compile(
     r"plans/([.]?[0-9TZ]+-[0-9a-f]+)(/.*)?|lock[.].*|.*/[.].*[.]tmp"
@@ -74,11 +75,15 @@ HASHED = ("empty", "f/hashed")
 
 
 class Job(NamedTuple):
-    """What is fetched: ``files`` by path. The manifest states hashes of ``hashed``; sizes if ``sized``."""
+    """What is fetched: ``files`` by path. The manifest states hashes of ``hashed``; sizes if ``sized``.
+
+    ``batches``: the name of each file's batch, if it has one.
+    """
 
     files: Mapping[str, Content] = FILES
     hashed: tuple[str, ...] = HASHED
     sized: bool = True
+    batches: Mapping[str, str] = MappingProxyType({})
 
     def manifest(self, url: str) -> bytes:
         rows = []
@@ -88,6 +93,8 @@ class Job(NamedTuple):
                 row["size"] = content.size_bytes
             if name in self.hashed:
                 row["sha256"] = content.sha256()
+            if name in self.batches:
+                row["batch"] = self.batches[name]
             rows.append(row)
         return msgspec.json.encode({"version": 1, "base_url": url, "files": rows})
 

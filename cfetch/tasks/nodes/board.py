@@ -3,19 +3,24 @@
 ::
 
     job               written once by the leader: which entries belong to which share, and its hub
-    claims/3-0        turn 0 of share 3; the content is the name of the node that made it
+    claims/3-0        turn 0 of share 3: the name of the node that made it, and which turn it is a copy of
     heartbeats/NODE   a beat as those of runs, with a count that grows
 
-A claim is made in one step, so that it has one maker. Clocks are not compared: a node is dead when its count
-has not grown for as long as its beat states, by the clock of the node that looks; or at once if it has said
-that it leaves, or if its process is known to have ended on the same machine.
+A claim is made in one step, so that it has one maker, and never changes. So all nodes that read the claims
+of a share in their order have the same unit of the state table, with the same holders. What differs is when a
+lease is over: that is measured by the node that looks. Clocks are not compared. A node that has not been
+heard for as long as a lease may be only slow, and another one brings a copy of its share. It is dead when its
+count has not grown for as long as its beat states; or at once if it has said that it leaves, or if its
+process is known to have ended on the same machine. Then the node that claims the share next takes its parts.
 """
 
+import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -24,24 +29,26 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, publish_once, replace_file
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
-from cfetch.tasks.nodes.claims import MOST_TURNS, Claim, choose_claim, number_task, parse_claim
-from cfetch.tasks.shares.dealing import OneVolume, Turn
+from cfetch.tasks.shares.dealing import BuryTask, OneVolume, Turn, Units
+from cfetch.tasks.shares.protocol import Fenced, Grant, Phase, step
 from cfetch.timeline.files import LocalFiles
 from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, find_beat, make_unknown_beat
 from cfetch.timeline.table import Node
 
 JOB_NAME = "job"
 CLAIMS = "claims"
+MOST_TURNS = 20  # of one share, less its copies: then the share itself seems to kill its nodes
+BEAT_S = 2.0  # the longest time between two beats: a lease is some of them
 
 
 class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The leader's facts that all nodes need (``cfetch.board/1``).
+    """The leader's facts that all nodes need (``cfetch.board/2``).
 
     ``members``: the indexes of each share's entries; ``sharers`` as in ``Share``. ``wall_start_s``: when the
     leader's run started, in seconds since 1970. ``hub``: where tasks are heard.
     """
 
-    schema: str = "cfetch.board/1"
+    schema: Literal["cfetch.board/2"] = "cfetch.board/2"
     members: list[list[int]]
     sharers: list[int]
     wall_start_s: float
@@ -69,6 +76,23 @@ def read_job(directory: Path) -> SharedJob | None:
         ) from None
 
 
+class Claim(NamedTuple):
+    """A turn of a share, from 0, which belongs to one node for ever; ``copies``: the turn that may go on."""
+
+    node: str
+    copies: int | None = None
+
+    def write(self) -> bytes:
+        """Its file's content."""
+        return (self.node if self.copies is None else f"{self.node} {self.copies}").encode()
+
+    @classmethod
+    def read(cls, text: str) -> "Claim":
+        """The claim of a file."""
+        node, _, copies = text.partition(" ")
+        return cls(node, int(copies) if copies.isdecimal() else None)
+
+
 class Board(OneVolume):
     """Implements ``ShareSource``, for this process's node. Thread-safe; used within a ``with``.
 
@@ -86,7 +110,7 @@ class Board(OneVolume):
         fence: Path,
         node: Node,
         heartbeats: Heartbeats,
-        bury_task: Callable[[int], None],
+        bury_task: BuryTask,
     ) -> None:
         self._directory = directory
         self._shares = shares
@@ -101,7 +125,12 @@ class Board(OneVolume):
         self._pulse: Pulse | None = None
         self._beating: BeatThread | None = None
         self._files: LocalFiles | None = None
-        self._makers: dict[str, str] = {}  # the node of each claim that was read
+        self._units = Units(node.monotonic, shares)
+        self._claims: list[list[Claim]] = [[] for _ in range(shares)]
+        self._own: set[int] = set()  # tasks of this node, under whatever name
+        self._alive: set[Turn] = set()  # of them, those that have given a sign of life
+        self._heard: dict[str, int] = {}  # the last count of each other node
+        self._dead: dict[int, bool] = {}  # tasks whose parts nobody has taken; True: their node has ended
         self._observer = Observer(
             monotonic=node.monotonic, is_gone=node.is_gone, has_restarted=node.has_restarted
         )
@@ -123,17 +152,17 @@ class Board(OneVolume):
         return f"{self._node.owner.token}.{self._lives}"
 
     def take(self) -> Turn | None:
-        """Claim the next share; None: there is none now. Raises LocalFault."""
+        """Claim the next share, or a copy of one whose task is silent; None: there is none now."""
         with self._using():
             while not self._is_over():
                 self._show_life()
-                last = self._read_claims()
-                wanted = choose_claim(self._shares, self._list_over(), last, self._is_dead)
-                if wanted is None:
+                self._read_claims()
+                if (share := self._find_open()) is None:
+                    self._hear_tasks()
+                    share = self._find_open()
+                if share is None and (share := self._units.find_silent()) is None:
                     return None
-                if (turn := self._claim(wanted.share, wanted.turn)) is not None:
-                    if wanted.turn:
-                        self._bury_task(number_task(self._shares, wanted.share, wanted.turn - 1))
+                if (turn := self._claim(share)) is not None:
                     return turn
         return None
 
@@ -142,11 +171,15 @@ class Board(OneVolume):
         with self._using():
             if not self._is_over():
                 self._show_life()
-                return self._claim(turn.share, (turn.task - 1) // self._shares + 1)
+                self._read_claims()
+                if self._units[turn.share].has(turn.task):
+                    self._units.step(turn.share, Fenced(turn.task))
+                    return self._claim(turn.share)
         return None
 
     def renew(self, turn: Turn) -> None:
-        """Do nothing: the node's own beat shows that its tasks are alive."""
+        """Note that the task is alive, for this node's other processes; its beat says it to other nodes."""
+        self._alive.add(turn)  # without the lock, which is held while a disk is asked
 
     def end(self, turn: Turn) -> None:
         """Do nothing: the receipt says it."""
@@ -155,8 +188,8 @@ class Board(OneVolume):
         """Whether the share is still this node's to bring."""
         with self._using():
             if not self._is_over():
-                last = self._read_claims().get(turn.share)
-                return last is not None and number_task(self._shares, last.share, last.turn) == turn.task
+                self._read_claims()
+                return self._units[turn.share].has(turn.task)
         return False
 
     def is_over(self) -> bool:
@@ -181,8 +214,10 @@ class Board(OneVolume):
                     raise
 
     def _is_over(self) -> bool:
+        for share in self._list_over():
+            self._units.settle(share)
         stands = os.path.isdir(self._fence) and os.path.isdir(self._directory / CLAIMS)
-        return not stands or os.path.exists(self._receipts / STOP_NAME) or self.is_whole
+        return not stands or os.path.exists(self._receipts / STOP_NAME) or not self._units.left
 
     def _list_over(self) -> set[int]:
         with suppress(FileNotFoundError):
@@ -190,38 +225,85 @@ class Board(OneVolume):
             return {share for share in range(self._shares) if share_receipt_name(self._epoch, share) in names}
         return set()
 
-    def _read_claims(self) -> dict[int, Claim]:
-        """The last claim of each share."""
-        last: dict[int, Claim] = {}
-        with suppress(FileNotFoundError):
-            for path in (self._directory / CLAIMS).iterdir():
-                name, wanted = path.name, parse_claim(path.name)
-                if wanted is None or (wanted.share in last and last[wanted.share].turn > wanted.turn):
-                    continue
-                if name not in self._makers:
-                    self._makers[name] = path.read_text("utf-8")
-                last[wanted.share] = Claim(*wanted, self._makers[name])
-        return last
+    def _find_open(self) -> int | None:
+        """The first share that no task has; those with low numbers take longest."""
+        return next((n for n in range(self._shares) if self._units[n].phase is Phase.OPEN), None)
 
-    def _claim(self, share: int, turn: int) -> Turn | None:
-        if turn >= MOST_TURNS:
+    def _read_claims(self) -> None:
+        """Take in the claims that are new."""
+        with suppress(FileNotFoundError):
+            names = {path.name for path in (self._directory / CLAIMS).iterdir()}
+            for share, claims in enumerate(self._claims):
+                while f"{share}-{len(claims)}" in names:
+                    self._note(share, self._read_claim(share, len(claims)))
+
+    def _note(self, share: int, claim: Claim) -> None:
+        """Take the step that the claim's maker has taken, by whose clock no lease was live."""
+        task = number_task(self._shares, share, len(self._claims[share]))
+        for holder in self._units[share].holders:
+            if self._turn_of(holder.task) != claim.copies:
+                self._units.step(share, Fenced(holder.task))
+        self._units.step(share, self._units.make_claim(share, task)._replace(now_s=math.inf))
+        self._claims[share].append(claim)
+
+    def _claim(self, share: int) -> Turn | None:
+        """Claim the next turn of a share; None: another task has it, or another node was faster."""
+        unit, claims = self._units[share], self._claims[share]
+        begun = sum(claim.copies is None for claim in claims)
+        if begun >= MOST_TURNS:
             raise LocalFault(
-                f"a part of the plan was begun {turn} times, and its node or its process died each time; "
+                f"a part of the plan was begun {begun} times, and its node or its process died each time; "
                 "look at the memory and the logs of the nodes, then run the same command again"
             )
-        claim = Claim(share, turn, self._name)
-        if not publish_once(self._directory / CLAIMS / claim.name, claim.node.encode(), durable=False):
+        turn, task = len(claims), number_task(self._shares, share, len(claims))
+        _, actions = step(unit, self._units.make_claim(share, task))
+        if not any(isinstance(action, Grant) for action in actions):
             return None
-        return Turn(share, number_task(self._shares, share, turn))
+        claim = Claim(self._name, self._turn_of(unit.holders[0].task) if unit.holders else None)
+        is_mine = publish_once(self._find_path(share, turn), claim.write(), durable=False)
+        self._note(share, claim if is_mine else self._read_claim(share, turn))
+        if not is_mine:
+            return None
+        self._own.add(task)
+        for dead in [dead for dead in self._dead if self._share_of(dead) == share]:
+            self._bury_task(dead, moves=self._dead.pop(dead))
+        return Turn(share, task, is_copy=claim.copies is not None)
 
-    def _is_dead(self, name: str) -> bool:
-        if name == self._name:
-            return False
+    def _find_path(self, share: int, turn: int) -> Path:
+        return self._directory / CLAIMS / f"{share}-{turn}"
+
+    def _read_claim(self, share: int, turn: int) -> Claim:
+        return Claim.read(self._find_path(share, turn).read_text("utf-8"))
+
+    def _share_of(self, task: int) -> int:
+        return (task - 1) % self._shares
+
+    def _turn_of(self, task: int) -> int:
+        return (task - 1) // self._shares
+
+    def _hear_tasks(self) -> None:
+        """Listen to all tasks that have shares: their leases become longer, or they are dead."""
         assert self._files is not None
-        beat, age_s = find_beat(self._files, name, self._node.wall())
-        # The beat comes before the claim. If it is missing, this machine's cache may be older than both.
-        seen = beat or make_unknown_beat(name, b"")
-        return not self._observer.judge(name, self._epoch, seen, age_s).is_live
+        while self._alive:
+            self._units.renew(*self._alive.pop()[:2])
+        held: dict[str, list[int]] = {}
+        for share in self._units.list_held():
+            for task, _ in self._units[share].holders:
+                if task not in self._own:
+                    held.setdefault(self._claims[share][self._turn_of(task)].node, []).append(task)
+        for node, tasks in held.items():
+            beat, age_s = find_beat(self._files, node, self._node.wall())
+            # The beat comes before the claim. If it is missing, this machine's cache may be older than both.
+            beat = beat or make_unknown_beat(node, b"")
+            verdict = self._observer.judge(node, self._epoch, beat, age_s)
+            is_heard = self._heard.get(node) != beat.counter
+            self._heard[node] = beat.counter
+            for task in tasks:
+                if not verdict.is_live:
+                    self._units.step(self._share_of(task), Fenced(task))
+                    self._dead[task] = verdict.is_gone
+                elif is_heard:
+                    self._units.renew(self._share_of(task), task)
 
     def _show_life(self) -> None:
         """Beat, before anything is claimed; under a new name if others may have taken this node for dead."""
@@ -241,4 +323,9 @@ class Board(OneVolume):
         )
         pulse.first()
         self._pulse = pulse
-        self._beating = BeatThread(pulse, self._heartbeats.pause_s, lambda _: None)
+        self._beating = BeatThread(pulse, min(self._heartbeats.pause_s, BEAT_S), lambda _: None)
+
+
+def number_task(shares: int, share: int, turn: int) -> int:
+    """The number of the task that brings a turn: no other turn of any share has it."""
+    return turn * shares + share + 1

@@ -4,7 +4,7 @@ The leader is a run like any other, whose shares stand on a board. A node that j
 it reads the same receipts, so it shows the same run, and waits until the leader has settled the plan.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
 from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
 from cfetch.tasks.processes.engine import LocalTasks
-from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.dealing import BuryTask, ShareSource
 from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.execution import Course, read_course
@@ -179,7 +179,7 @@ class _NodeTasks(LocalTasks):
     def _open_source(
         self,
         spec: RunSpec,
-        bury_task: Callable[[int], None],
+        bury_task: BuryTask,
         account: Account,  # noqa: ARG002 - receipts are every node's
         hub: Hub | None,  # noqa: ARG002 - the leader's
     ) -> ShareSource:

@@ -1,6 +1,6 @@
 """The engine of one machine on several cores: child processes run the tasks, and this process drives them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, ShareContents
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.dealing import OwnShares, ShareSource
+from cfetch.tasks.shares.dealing import BuryTask, OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan
 from cfetch.tasks.shares.work import RunSpec
@@ -114,11 +114,11 @@ class LocalTasks:
         )
         spec = msgspec.structs.replace(spec, settings=own, searches=True)
 
-        def bury_task(task: int) -> None:
+        def bury_task(task: int, *, moves: bool = True) -> None:
             """Free the task's leases, and keep its parts for the task that continues its share."""
             if hub is not None:
                 hub.forget(task)
-            self._keep_parts(spec, task)
+            self._keep_parts(spec, task, moves=moves)
 
         source = self._open_source(spec, bury_task, account, hub)
         self._crew = ChildProcesses(
@@ -134,8 +134,8 @@ class LocalTasks:
         self._crew.start()
         return self._crew
 
-    def _keep_parts(self, spec: RunSpec, task: int) -> None:
-        keep_parts(self._root / STATE_NAME, spec, task)
+    def _keep_parts(self, spec: RunSpec, task: int, *, moves: bool) -> None:
+        keep_parts(self._root / STATE_NAME, spec, task, moves=moves)
 
     def _find_contents(self) -> ShareContents:
         return self._shares
@@ -143,7 +143,7 @@ class LocalTasks:
     def _open_source(
         self,
         spec: RunSpec,
-        bury_task: Callable[[int], None],  # noqa: ARG002 - others need it
+        bury_task: BuryTask,  # noqa: ARG002 - others need it
         account: Account,  # noqa: ARG002 - the same
         hub: Hub | None,  # noqa: ARG002 - the same
     ) -> ShareSource:
@@ -168,12 +168,17 @@ class LocalTasks:
         return failure
 
 
-def keep_parts(state: Path, spec: RunSpec, task: int) -> None:
-    """Keep the parts of a dead task on one volume for the task that goes on. Raises LocalFault."""
+def keep_parts(state: Path, spec: RunSpec, task: int, *, moves: bool = True) -> None:
+    """Keep the parts of a dead task on one volume for the task that goes on. Raises LocalFault.
+
+    ``moves`` as in ``BuryTask``.
+    """
     with on_disk(state):
         files = LocalFiles(state)
         try:
             attempts = Attempts([files])
-            attempts.keep_task(spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names))
+            attempts.keep_task(
+                spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names), move=moves
+            )
         finally:
             files.close()

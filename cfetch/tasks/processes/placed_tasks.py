@@ -1,6 +1,6 @@
 """Processes that bring batches to several volumes: the driver places, and each share is for one volume."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.processes.child_processes import ShareContents
 from cfetch.tasks.processes.engine import LocalTasks, keep_parts
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.dealing import BuryTask, ShareSource
 from cfetch.tasks.shares.placed_batches import Placing
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import RunSpec
@@ -52,12 +52,16 @@ class PlacedTasks(LocalTasks):
         """How many files there are, of which shares will be made."""
         return len(self._plan)
 
-    def _keep_parts(self, spec: RunSpec, task: int) -> None:
+    def _keep_parts(self, spec: RunSpec, task: int, *, moves: bool) -> None:
         assert self._placed is not None
         if (volume := self._placed.find_volume(task)) is not None:
             state = self.roots[volume] / STATE_NAME
             with suppress(TimeoutError):  # it hangs: what the task has left is fetched again
-                call_within(self._settings.write_timeout, str(state), lambda: keep_parts(state, spec, task))
+                call_within(
+                    self._settings.write_timeout,
+                    str(state),
+                    lambda: keep_parts(state, spec, task, moves=moves),
+                )
 
     def _find_contents(self) -> ShareContents:
         assert self._placed is not None
@@ -66,7 +70,7 @@ class PlacedTasks(LocalTasks):
     def _open_source(
         self,
         spec: RunSpec,
-        bury_task: Callable[[int], None],  # noqa: ARG002 - the children's parent calls it
+        bury_task: BuryTask,  # noqa: ARG002 - the children's parent calls it
         account: Account,
         hub: Hub | None,
     ) -> ShareSource:

@@ -1,8 +1,9 @@
 """Deals the units of a plan out to tasks, by the state table of ``protocol.py``.
 
-``OwnShares`` is for a driver whose tasks are its own children: it learns of their deaths for certain, and
-their signs of life renew their leases. A child that stands still keeps its share from nobody: once everything
-else has been dealt out, an idle child brings a copy of what it has not reported.
+``Units`` are the states of all shares, for every source of shares. ``OwnShares`` is for a driver whose tasks
+are its own children: it learns of their deaths for certain, and their signs of life renew their leases. A
+child that stands still keeps its share from nobody: once everything else has been dealt out, an idle child
+brings a copy of what it has not reported.
 """
 
 import threading
@@ -20,14 +21,17 @@ from cfetch.tasks.shares.protocol import (
     Committed,
     Fenced,
     Grant,
+    Phase,
     Renewed,
     Settle,
     Unit,
+    restore,
     step,
 )
 from cfetch.tasks.shares.protocol import Event as UnitEvent
 
-LEASE_S = 10.0  # ten signs of life; a child that is only slow does no harm to its copy
+LEASE_S = 10.0  # ten signs of life; a task that is only slow does no harm to its copy
+TICK_S = 2.0  # of the clock of leases: if this process itself stood still, tasks are blamed for one tick only
 
 
 class Turn(NamedTuple):
@@ -76,6 +80,13 @@ class ShareSource(Protocol):
         """The volumes at this moment, if there are several."""
 
 
+class BuryTask(Protocol):
+    """Keeps the parts of a dead task for the next one."""
+
+    def __call__(self, task: int, *, moves: bool = True) -> None:
+        """``moves``: nothing of the task can write any more; otherwise its parts are copied."""
+
+
 class OneVolume:
     """What a source of shares has to say of volumes if there is one."""
 
@@ -94,6 +105,80 @@ class OneVolume:
         return []
 
 
+class Units:
+    """The states of all shares of a run. Its keeper lets one thread at a time use it.
+
+    Leases are measured in seconds in which this process was at work: ``now_s``, a monotonic clock, counts for
+    at most ``TICK_S`` between two looks at it.
+    """
+
+    def __init__(self, now_s: Callable[[], float], units: int = 0) -> None:
+        self._units = [Unit() for _ in range(units)]
+        self._held: set[int] = set()
+        self._now_s = now_s
+        self._looked_s = now_s()
+        self._passed_s = 0.0
+        self.left = units
+
+    def __getitem__(self, share: int) -> Unit:
+        return self._units[share]
+
+    def add(self, volume: int) -> int:
+        """Add the unit of a new share, for one volume. Returns the share's number."""
+        self._units.append(Unit(volume=volume))
+        self.left += 1
+        return len(self._units) - 1
+
+    def step(self, share: int, event: UnitEvent) -> tuple[Action, ...]:
+        """Take a step of one unit. Returns what its keeper has to do."""
+        self._units[share], actions = step(self._units[share], event)
+        self.left -= any(isinstance(action, Settle) for action in actions)
+        (self._held.add if self._units[share].phase is Phase.HELD else self._held.discard)(share)
+        return actions
+
+    def settle(self, share: int) -> None:
+        """Note that the unit's record stands, whichever task has put it there."""
+        self.left -= not self._units[share].is_over
+        self._units[share] = restore(stands=True)
+        self._held.discard(share)
+
+    def claim(self, share: int, task: int) -> Turn | None:
+        """Let the task have the share, perhaps as a copy; None: it may not."""
+        for action in self.step(share, self.make_claim(share, task)):
+            if isinstance(action, Grant):
+                return Turn(share, task, action.is_copy)
+        return None
+
+    def make_claim(self, share: int, task: int) -> Claimed:
+        """The wish of a task to have the share now."""
+        now_s = self._look()
+        return Claimed(task, self._units[share].volume, now_s, now_s + LEASE_S)
+
+    def renew(self, share: int, task: int) -> None:
+        """Lengthen the task's lease, as it has been heard."""
+        self.step(share, Renewed(task, self._look() + LEASE_S))
+
+    def find_silent(self) -> int | None:
+        """Find a share whose task has not been heard, and which has no copy yet."""
+        now_s = self._look()
+        silent = (
+            share
+            for share in self._held
+            if self._units[share].is_free(now_s) and len(self._units[share].holders) < MOST_HOLDERS
+        )
+        return min(silent, default=None)
+
+    def list_held(self) -> list[int]:
+        """The shares that tasks have."""
+        return sorted(self._held)
+
+    def _look(self) -> float:
+        now_s = self._now_s()
+        self._passed_s += min(now_s - self._looked_s, TICK_S)
+        self._looked_s = now_s
+        return self._passed_s
+
+
 class OwnShares(OneVolume):
     """Implements ``ShareSource`` for a run that has all shares of its plan for itself.
 
@@ -101,45 +186,33 @@ class OwnShares(OneVolume):
     """
 
     def __init__(self, shares: int, stands: Callable[[int], bool], now_s: Callable[[], float]) -> None:
-        self._units = [Unit() for _ in range(shares)]
+        self._units = Units(now_s, shares)
         self._open = deque(range(shares))
-        self._held: set[int] = set()
-        self._was_free: set[int] = set()  # at the last look: one look may come after this process stood still
-        self._left = shares
         self._stands = stands
-        self._now_s = now_s
         self._tasks = count(1)
         self._lock = threading.Lock()
 
     def take(self) -> Turn | None:
-        """Take the shares in their order; when all are taken, one whose tasks stand still."""
+        """Take the shares in their order; when all are taken, one whose task stands still."""
         with self._lock:
-            if self._open:
-                return self._claim(self._open.popleft())
-            now_s = self._now_s()
-            free = {
-                share
-                for share in self._held
-                if self._units[share].is_free(now_s) and len(self._units[share].holders) < MOST_HOLDERS
-            }
-            self._was_free, again = free, free & self._was_free
-            return self._claim(min(again)) if again else None
+            share = self._open.popleft() if self._open else self._units.find_silent()
+            return None if share is None else self._units.claim(share, next(self._tasks))
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Take the same share as another task: this one has been reaped, so it is past the fence."""
         with self._lock:
-            self._step(turn.share, Fenced(turn.task, stands=self._stands(turn.share)))
-            return self._claim(turn.share)
+            self._units.step(turn.share, Fenced(turn.task, stands=self._stands(turn.share)))
+            return self._units.claim(turn.share, next(self._tasks))
 
     def renew(self, turn: Turn) -> None:
         """Lengthen the task's lease."""
         with self._lock:
-            self._step(turn.share, Renewed(turn.task, self._now_s() + LEASE_S))
+            self._units.renew(turn.share, turn.task)
 
     def end(self, turn: Turn) -> None:
         """Count the share, unless a copy of the task was faster."""
         with self._lock:
-            self._step(turn.share, Committed(turn.task))
+            self._units.step(turn.share, Committed(turn.task))
 
     def is_mine(self, turn: Turn) -> bool:
         """Whether no copy of the task has brought the share."""
@@ -148,19 +221,4 @@ class OwnShares(OneVolume):
 
     def is_over(self) -> bool:
         """Whether all shares have been brought."""
-        return not self._left
-
-    def _claim(self, share: int) -> Turn | None:
-        now_s, task = self._now_s(), next(self._tasks)
-        for action in self._step(share, Claimed(task, 0, now_s, now_s + LEASE_S)):
-            if isinstance(action, Grant):
-                self._held.add(share)
-                return Turn(share, task, action.is_copy)
-        return None
-
-    def _step(self, share: int, event: UnitEvent) -> tuple[Action, ...]:
-        self._units[share], actions = step(self._units[share], event)
-        if any(isinstance(action, Settle) for action in actions):
-            self._left -= 1
-            self._held.discard(share)
-        return actions
+        return not self._units.left

@@ -17,20 +17,9 @@ from cfetch.base.threads import start_thread
 from cfetch.manifest.plan import Plan
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import MICRO, MOST_FILES, choose_target
-from cfetch.tasks.shares.dealing import LEASE_S, Turn
+from cfetch.tasks.shares.dealing import Turn, Units
 from cfetch.tasks.shares.placed_batches import PlacedBatches, Placing
-from cfetch.tasks.shares.protocol import (
-    MOST_HOLDERS,
-    Action,
-    Claimed,
-    Committed,
-    Failed,
-    Fenced,
-    Grant,
-    Renewed,
-    Unit,
-    step,
-)
+from cfetch.tasks.shares.protocol import Committed, Failed, Fenced
 from cfetch.tasks.shares.protocol import Event as UnitEvent
 from cfetch.tasks.shares.work import Share
 
@@ -96,9 +85,8 @@ class PlacedShares:
         self._brought = brought
         self._tasks = count(1)
         self._dealt: list[_Dealt] = []
-        self._units: list[Unit] = []
+        self._units = Units(now_s)
         self._at_work: dict[int, int] = {}  # the share of each task that has one
-        self._was_free: set[int] = set()  # at the last look: one look may come after this process stood still
         self._events: deque[Event] = deque(happened)
         self._is_over = False
         self._loop = _LoopThread()
@@ -193,7 +181,7 @@ class PlacedShares:
                     self._is_over = True
                     return None
                 if not batches.wants_more():
-                    return self._copy()
+                    return self._claim(self._units.find_silent())
                 await batches.arrive()
 
     def _count_tasks(self, volume: int) -> int:
@@ -218,37 +206,18 @@ class PlacedShares:
         if not dealt:
             return None
         self._dealt.append(_Dealt(volume, tuple(dealt), tuple(dealt.values())))
-        self._units.append(Unit(volume=volume))
-        return self._claim(len(self._units) - 1)
+        return self._claim(self._units.add(volume))
 
     def _choose_target_s(self) -> float:
         sizes = self._plan.sizes
         total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
         return choose_target(total_s, max(self._placing.slots, len(self._batches.volumes))) / MICRO
 
-    def _copy(self) -> Turn | None:
-        """Give an idle task a share whose task stands still; twice silent, as this process may have stood."""
-        now_s = self._now_s()
-        free = {
-            share
-            for share in self._at_work.values()
-            if self._units[share].is_free(now_s) and len(self._units[share].holders) < MOST_HOLDERS
-        }
-        self._was_free, again = free, free & self._was_free
-        return self._claim(min(again)) if again else None
-
-    def _claim(self, share: int) -> Turn | None:
-        now_s, task = self._now_s(), next(self._tasks)
-        claimed = Claimed(task, self._dealt[share].volume, now_s, now_s + LEASE_S)
-        for action in self._step(share, claimed):
-            if isinstance(action, Grant):
-                self._at_work[task] = share
-                return Turn(share, task, action.is_copy)
-        return None
-
-    def _step(self, share: int, event: UnitEvent) -> tuple[Action, ...]:
-        self._units[share], actions = step(self._units[share], event)
-        return actions
+    def _claim(self, share: int | None) -> Turn | None:
+        turn = None if share is None else self._units.claim(share, next(self._tasks))
+        if turn is not None:
+            self._at_work[turn.task] = turn.share
+        return turn
 
     async def _take_again(self, turn: Turn) -> Turn | None:
         async with self._lock:
@@ -259,7 +228,7 @@ class PlacedShares:
             return self._claim(turn.share)
 
     async def _renew(self, turn: Turn) -> None:
-        self._step(turn.share, Renewed(turn.task, self._now_s() + LEASE_S))
+        self._units.renew(turn.share, turn.task)
 
     async def _end(self, turn: Turn) -> None:
         async with self._lock:
@@ -268,7 +237,7 @@ class PlacedShares:
     async def _step_to_end(self, turn: Turn, event: UnitEvent) -> None:
         """Take a step after which the task has the share no more; count its batches if it is committed."""
         self._at_work.pop(turn.task, None)
-        self._step(turn.share, event)
+        self._units.step(turn.share, event)
         if self._units[turn.share].is_over:
             dealt = self._dealt[turn.share]
             for number, members in dealt.pair():
@@ -281,7 +250,7 @@ class PlacedShares:
                 await self._batches.confirm(fault, dealt.volume)
                 return False
             self._at_work.pop(turn.task, None)
-            self._step(turn.share, Failed(turn.task, is_final=True))
+            self._units.step(turn.share, Failed(turn.task, is_final=True))
             if self._units[turn.share].is_over:  # otherwise a copy has it
                 await self._batches.refuse(dealt.volume, dealt.pair(), fault)
             return True

@@ -17,8 +17,9 @@ from cfetch.show.metrics_reading import read_metrics
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
 from tests.tasks.processes.soak import PACE_BPS, Counted
+from tests.tasks.processes.test_named_batches import find_wrong
 
-__all__ = ["Report", "soak"]
+__all__ = ["Report", "schedule", "soak"]
 
 COMMON = ("--quiet", "--heartbeat-interval", "1s", "--heartbeat-misses", "2")
 ASLEEP_S = 4.5  # longer than a heartbeat may be missed
@@ -116,7 +117,8 @@ def soak(
     dice, report, twice = random.Random(seed), Report(), []
     names = {f"l/{n}": 2 * MIB for n in range(large)} | {f"s/{n}": 16 * KIB for n in range(small)}
     files = {name: Counted(Synthetic(name, size)) for name, size in names.items()}
-    job = Job(files, hashed=tuple(files))
+    batches = {f"s/{n}": str(n // 10) for n in range(0, small, 2)}
+    job = Job(files, hashed=tuple(files), batches=batches)
     end_s = time.monotonic() + seconds
     with serving(files, pace_bps=PACE_BPS / 4) as origin:
         while time.monotonic() < end_s or not report.plans or not report.hurt:
@@ -137,7 +139,7 @@ def soak(
 
 def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting_s: float) -> None:
     """Bring one plan, whatever happens to its nodes for ``hurting_s``; then they are left alone."""
-    instant = _schedule(scene)
+    instant = schedule(scene)
     crowd = _Crowd(scene, instant, report, nodes)
     begun_s = time.monotonic()
     while not list(scene.to.glob(f".cfetch/timeline/{instant}*.completed")):
@@ -153,7 +155,7 @@ def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting
     crowd.end()
 
 
-def _schedule(scene: Scene) -> str:
+def schedule(scene: Scene) -> str:
     words = [sys.executable, "-m", "cfetch", "plan", "schedule", str(scene.manifest), "--to", str(scene.to)]
     out, said = started([*words, "--json"]).communicate(timeout=TIMEOUT_S)
     assert out, said
@@ -161,8 +163,9 @@ def _schedule(scene: Scene) -> str:
 
 
 def _look(scene: Scene) -> list[str]:
-    """The problems with what is there: files, debris, and records of the last run."""
+    """The problems with what is there: files, batches, debris, and records of the last run."""
     problems = scene.wrong() + scene.missing() + scene.debris()
+    problems += [f"batch {batch}" for batch in find_wrong([scene.to], scene.job.batches)]
     paths = sorted((scene.to / ".cfetch/metrics").iterdir(), key=lambda path: path.stat().st_mtime)
     for run in read_metrics(paths[-1:]):
         counts = Counter(record.path for record in run.files)
@@ -180,7 +183,7 @@ def measure_speed(folder: Path, *, nodes: int) -> tuple[float, float]:
             place = folder / f"speed-{number}"
             place.mkdir()
             scene = Scene(place, origin.url, Children(), job=Job(files, hashed=()))
-            crowd = _Crowd(scene, _schedule(scene), Report(), number)
+            crowd = _Crowd(scene, schedule(scene), Report(), number)
             begun_s = time.monotonic()
             for _ in range(number):
                 crowd.add()

@@ -1,15 +1,17 @@
 """The board: claims have one maker, and dead nodes are known by their counts."""
 
+import random
 import shutil
 import threading
+from collections import Counter
 
 import pytest
 
 from cfetch.base.errors import LocalFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
-from cfetch.tasks.nodes.claims import MOST_TURNS
-from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.dealing import LEASE_S, Turn
+from cfetch.tasks.shares.protocol import MOST_HOLDERS
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import this_node
 
@@ -26,11 +28,12 @@ class Scene:
         self.shares = shares
         self.now_s = 0.0
         self.buried: list[int] = []
+        self.moved: list[int] = []  # of these, whose parts were moved
         self.opened: list[Board] = []
         members = [[n] for n in range(shares)]
         write_job(self.board, SharedJob(members=members, sharers=[1] * shares, wall_start_s=5.0))
 
-    def node(self, *, is_gone=False):
+    def node(self, *, is_gone=False, heartbeats=BEATS):
         """A board as another machine sees it: ``is_gone`` says whether it knows that others have ended."""
         node = this_node()._replace(
             monotonic=lambda: self.now_s, is_gone=lambda _: is_gone, has_restarted=lambda _: False
@@ -42,8 +45,8 @@ class Scene:
             receipts=self.receipts,
             fence=self.fence,
             node=node,
-            heartbeats=BEATS,
-            bury_task=self.buried.append,
+            heartbeats=heartbeats,
+            bury_task=self.bury,
         )
         self.opened.append(board)
         return board
@@ -51,9 +54,24 @@ class Scene:
     def end(self, turn):
         (self.receipts / share_receipt_name(1, turn.share)).touch()
 
+    def bury(self, task, *, moves=True):
+        self.buried.append(task)
+        self.moved += [task] * moves
+
     def silence(self, board):
         """The node stands still: it beats no more."""
-        board._beating.stop()
+        if board._beating is not None:
+            board._beating.stop()
+
+    def idle(self, board, seconds, *living):
+        """Let the node ask each second, while others beat. Returns the first turn that it gets."""
+        for _ in range(int(seconds)):
+            self.now_s += 1
+            for other in living:
+                other._pulse.beat()
+            if (turn := board.take()) is not None:
+                return turn
+        return None
 
 
 @pytest.fixture
@@ -131,7 +149,7 @@ def test_a_node_that_leaves_gives_its_share_up_at_once(scene):
     leaving.close()
     again = staying.take()
     assert again == Turn(first.share, first.task + 3)
-    assert scene.buried == [first.task]
+    assert scene.buried == scene.moved == [first.task]
     assert first.share not in {turn.share for turn in others}
 
 
@@ -147,8 +165,8 @@ def test_a_node_that_stands_still_loses_its_share_after_its_expiry(scene):
     assert awake.take() is None
     scene.now_s += 0.1
     again = awake.take()
-    assert again is not None
-    assert again.share == first.share
+    assert again == Turn(first.share, first.task + 3)
+    assert (scene.buried, scene.moved) == ([first.task], [])  # it may wake up, and write into them
     assert not asleep.is_mine(first)
     assert awake.is_mine(again)
 
@@ -199,11 +217,85 @@ def test_a_share_whose_process_died_gets_its_next_turn_unless_others_have_it(sce
     assert other.is_mine(again)  # whoever asks: the turn is the share's last one
 
 
-def test_a_share_that_kills_its_nodes_is_a_fault(scene):
-    """Else it would be begun for ever."""
-    board = scene.node()
-    turn = board.take()
-    for _ in range(MOST_TURNS - 1):
-        turn = board.take_again(turn)
-    with pytest.raises(LocalFault, match="was begun 20 times"):
-        board.take_again(turn)
+def test_an_idle_node_brings_a_copy_of_the_share_of_a_silent_one(scene):
+    """Long before that one is dead; it keeps its parts, and whoever is done first is believed."""
+    silent, idle, other = (scene.node(heartbeats=Heartbeats()) for _ in range(3))
+    first = silent.take()
+    for board in (idle, other):
+        scene.end(board.take())
+    scene.silence(silent)
+    assert scene.idle(idle, LEASE_S) is None  # it is first heard when one listens, and then no more
+    copy = scene.idle(idle, 1)
+    assert copy == Turn(first.share, first.task + 3, is_copy=True)
+    assert scene.idle(other, LEASE_S + 2, idle) is None  # the copy lives, and a share has two tasks at most
+    assert scene.buried == []
+    assert all(board.is_mine(turn) for board in scene.opened for turn in (first, copy))
+    scene.end(first)
+    assert not any(board.is_mine(turn) for board in scene.opened for turn in (first, copy))
+    assert idle.is_over()
+
+
+def test_a_share_with_two_silent_nodes_waits_until_one_of_them_is_dead(scene):
+    """Also a node that comes later knows who may still bring it, by the claims alone."""
+    silent, idle, last = (scene.node(heartbeats=Heartbeats()) for _ in range(3))
+    first = silent.take()
+    for _ in range(2):
+        scene.end(idle.take())
+    scene.silence(silent)
+    copy = scene.idle(idle, LEASE_S + 1)
+    scene.silence(idle)
+    assert scene.idle(last, 2 * LEASE_S) is None
+    idle.close()
+    assert scene.idle(last, 1) == Turn(first.share, copy.task + 3, is_copy=True)
+    assert scene.buried == scene.moved == [copy.task]
+    late = scene.node(heartbeats=Heartbeats())
+    assert [late.is_mine(turn) for turn in (first, copy)] == [True, False]
+
+
+def test_a_living_node_with_a_silent_process_brings_a_copy_itself(scene):
+    """Other nodes hear only the node, which beats."""
+    board, other = (scene.node(heartbeats=Heartbeats()) for _ in range(2))
+    turns = [board.take() for _ in range(3)]
+    for _ in range(int(LEASE_S) - 1):
+        assert scene.idle(other, 1, board) is None
+        assert board.take() is None
+        for turn in turns[1:]:
+            board.renew(turn)
+    assert scene.idle(other, 1, board) is None
+    assert board.take() == Turn(0, 4, is_copy=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_share_is_brought_whoever_dies_or_falls_silent(tmp_path, seed):
+    """No two turns are one task, at most two tasks have a share, and nobody takes one from a living node."""
+    dice, scene = random.Random(seed), Scene(tmp_path, shares=4)
+    witness, living = scene.node(heartbeats=Heartbeats()), list[Board]()
+    at_work: list[tuple[Board, Turn]] = []
+    tasks: set[int] = set()
+    while not witness.is_over():
+        while len(living) < 3:
+            living.append(scene.node(heartbeats=Heartbeats()))
+        scene.now_s += dice.choice([0, 1, 3])
+        for board in living:
+            if board._pulse is not None:
+                board._pulse.beat()
+        board, fate = dice.choice(living), dice.random()
+        if fate < 0.7 and (turn := board.take()) is not None:
+            assert turn.task not in tasks
+            tasks.add(turn.task)
+            at_work.append((board, turn))
+        elif 0.7 < fate < 0.75 and at_work:
+            scene.end(at_work.pop(dice.randrange(len(at_work)))[1])
+        elif fate > 0.9:
+            living.remove(board)
+            if fate > 0.95:
+                scene.silence(board)
+            else:
+                board.close()
+                at_work = [(other, turn) for other, turn in at_work if other is not board]
+        left = [(board, turn) for board, turn in at_work if witness.is_mine(turn)]
+        assert max(Counter(turn.share for _, turn in left).values(), default=0) <= MOST_HOLDERS
+        over = witness._list_over()
+        assert all(pair in left for pair in at_work if pair[0] in living and pair[1].share not in over)
+    for board in scene.opened:
+        board.close()

@@ -221,7 +221,7 @@ def test_an_idle_process_brings_a_copy_of_what_stands_still(tmp_path, monkeypatc
         def take(self):
             with self._lock:
                 if stopper.worker is not None and not self._units[stopper.worker.order.share].is_over:
-                    self._step(stopper.worker.order.share, Renewed(stopper.worker.order.task, 0.0))
+                    self._units.step(stopper.worker.order.share, Renewed(stopper.worker.order.task, 0.0))
             return super().take()
 
     monkeypatch.setattr(engine, "OwnShares", Expired)

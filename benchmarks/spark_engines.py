@@ -4,10 +4,10 @@ Prints a Markdown table for each set: medians of wall and processor seconds of e
 their ratios to the loop; ``first`` is the first run of the session, whose workers have yet to start. Each way
 has Python workers of its own, as what cfetch leaves in them would help the loop. Every file is compared with
 what was served. ``--peers`` names a Python that has img2dataset or daft, which run as whole commands; daft
-keeps the bytes in memory. Usage::
+keeps the bytes in memory. ``shards / directory``: the ratios of the rounds, least, median and most. Usage::
 
     python benchmarks/spark_engines.py [--rounds 3] [--master local[2]] [--folder /dev/shm] [--peers PYTHON]
-    [--only slow]
+    [--only slow] [--ways loop,download,webdataset]
 """
 
 import argparse
@@ -15,6 +15,7 @@ import asyncio
 import os
 import statistics
 import subprocess
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ from cfetch.plugins.lab.bench.faults import Fault, FaultRule
 from cfetch.plugins.lab.bench.process import OriginProcess
 from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.static_server import static_server
-from cfetch.plugins.spark import download
+from cfetch.plugins.spark import download, register
 from cfetch.plugins.spark.session import spark_session
 
 SLOW = FaultRule(fraction=0.02, fault=Fault(kind="slow", rate_bps=1600.0))  # left alone, 10 s a file
@@ -42,6 +43,7 @@ SETS = {
     "400 × 1 MiB": Scenario(name="medium", groups=(Group("m", 400, 1 << 20),)),
     "2,000 × 16 KiB, 2 % slow": Scenario(name="slow", groups=(Group("s", 2000, 16 << 10),), rules=(SLOW,)),
 }
+FILES_PER_SHARD = 250
 PARTS = 8  # four tasks for each of two slots, as the job cuts
 AT_A_TIME = 16
 DAFT = (
@@ -128,6 +130,19 @@ def run_function(spark: SparkSession, served: Set, to: Path) -> None:
     assert rows.count() == 0
 
 
+def run_shards(spark: SparkSession, served: Set, to: Path) -> None:
+    """The same files as tar files for WebDataset."""
+    sink = frame_of(spark, served).write.format("cfetch.webdataset").mode("append")
+    sink.option("path_column", "path").option("files_per_shard", FILES_PER_SHARD).save(str(to / "set"))
+
+
+def unpack_shards(to: Path) -> None:
+    """Let the files of shards stand where a download puts them."""
+    for path in to.glob("set/*.tar"):
+        with tarfile.open(path) as tar:
+            tar.extractall(to, [member for member in tar if not member.name.endswith(".json")], filter="data")
+
+
 def run_engine(engine: str, served: Set, to: Path) -> None:
     """A job, or one process."""
     with prepare(str(served.manifest), Settings(to=(str(to),), engine=engine), env={}) as prepared:
@@ -157,6 +172,7 @@ def measure_once(run: Callable[[Set, Path], None], scenario: Scenario, folder: P
         before = Cost(time.perf_counter(), read_cpu_s())
         run(served, Path(to))
         cost = Cost(time.perf_counter() - before.wall_s, read_cpu_s() - before.cpu_s)
+        unpack_shards(Path(to))
         names = scenario.names
         if count_right(Path(to), names, scenario.files) != len(names):
             raise SystemExit("files are missing or wrong")
@@ -201,9 +217,11 @@ def measure(
     ways: dict[str, Callable[[Set, Path], None]] = {
         "a loop by hand": lambda served, to: run_loop(spark, served, to),
         "`cfetch.spark.download`": lambda served, to: run_function(spark, served, to),
+        "`cfetch.webdataset`": lambda served, to: run_shards(spark, served, to),
         "`--engine spark`": lambda served, to: run_engine("spark", served, to),
         "`--engine local`": lambda served, to: run_engine("local", served, to),
     }
+    ways = {way: run for way, run in ways.items() if not args.ways or any(word in way for word in args.ways)}
     costs: dict[str, list[Cost]] = {way: [] for way in ways}
     first = {}
     for round_number in range(args.rounds + 1):
@@ -221,13 +239,19 @@ def measure(
         way: Cost(*(statistics.median(column) for column in zip(*found, strict=True)))
         for way, found in costs.items()
     }
-    loop = medians["a loop by hand"]
+    loop = medians.get("a loop by hand", Cost(float("nan"), float("nan")))
     rows = [
         f"| {way} | {cost.wall_s:.2f} s | {cost.cpu_s:.2f} s | {cost.wall_s / loop.wall_s:.2f} | "
         f"{cost.cpu_s / loop.cpu_s:.2f} | {first.get(way, '')} |"
         for way, cost in medians.items()
     ]
     head = f"| {what} | wall | CPU | wall / loop | CPU / loop | first |\n|---|---|---|---|---|---|"
+    shards, directory = costs.get("`cfetch.webdataset`"), costs.get("`cfetch.spark.download`")
+    if shards and directory:
+        for name, column in (("wall", 0), ("CPU", 1)):
+            ratios = sorted(one[column] / two[column] for one, two in zip(shards, directory, strict=True))
+            spread = ", ".join(f"{ratio:.2f}" for ratio in (ratios[0], statistics.median(ratios), ratios[-1]))
+            rows.append(f"\nshards / directory, {name}: {spread}")
     return "\n".join([head, *rows, ""])
 
 
@@ -239,11 +263,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="where files go; a RAM disk measures best")
     parser.add_argument("--only", help="the sets whose names have this, such as slow")
     parser.add_argument("--peers", help="a Python with img2dataset and daft")
+    parser.add_argument("--ways", type=lambda text: text.split(","), help="words of the ways to compare")
     args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(dir=args.folder, prefix="cfetch-spark-") as outer,
         spark_session(args.master) as spark,
     ):
+        register(spark)
         for what, scenario in SETS.items():
             if args.only and args.only not in what:
                 continue

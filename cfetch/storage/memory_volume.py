@@ -178,7 +178,7 @@ class MemoryPart:
         size_bytes = self.entry.size_bytes or self.total_bytes
         if size_bytes is None or not self._volume.room.lend(size_bytes):
             return None
-        return MemoryPart(self._volume, self.entry, self.index, lent_bytes=size_bytes)
+        return type(self)(self._volume, self.entry, self.index, lent_bytes=size_bytes)
 
     def release_segment(self) -> None:
         """Implements ``volume.Sink.release_segment``."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,7 @@ from cfetch.base.events import (
     tell_each,
 )
 from cfetch.base.records import FileRecord
+from cfetch.engine.committing import make_commitment
 from cfetch.engine.pool import Pool
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.manifest.entry import Entry
@@ -60,6 +61,9 @@ from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
+
+if TYPE_CHECKING:
+    from cfetch.tasks.shares.apart import Apart
 
 IDLE_S = 15.0  # for which an idle connection is kept
 LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no sooner than that
@@ -157,7 +161,7 @@ def bring_share(
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
         fault, learned = runner.run(
-            _run_pool(spec, share, copy, reporter, on_life, Beside(open_links, listener))
+            run_pool(spec, share, copy, reporter, on_life, Beside(open_links, listener))
         )
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
@@ -248,13 +252,14 @@ class Reporter:
         )
 
 
-async def _run_pool(
+async def run_pool(
     spec: RunSpec,
     share: Share,
     copy: TaskCopy,
     reporter: Reporter,
     on_life: Callable[[], None],
     beside: Beside,
+    apart: "Apart | None" = None,
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock = SystemClock()
@@ -263,16 +268,21 @@ async def _run_pool(
     network = make_network(settings.network, spec.env)
     try:
         async with AsyncExitStack() as stack:
-            place = open_destination(
-                spec.place,
-                settings,
-                f"t{copy.task}",
-                login=spec.env,
-                monotonic=run_clock.now,
-                is_useless=reporter.is_over,
-                is_guarded=bool(spec.volumes),
+            volume = (
+                apart.volume
+                if apart is not None
+                else await stack.enter_async_context(
+                    open_destination(
+                        spec.place,
+                        settings,
+                        f"t{copy.task}",
+                        login=spec.env,
+                        monotonic=run_clock.now,
+                        is_useless=reporter.is_over,
+                        is_guarded=bool(spec.volumes),
+                    )
+                )
             )
-            volume = await stack.enter_async_context(place)
             transport = RunTransport(
                 connect_timeout_s=settings.connect_timeout,
                 idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,
@@ -301,6 +311,7 @@ async def _run_pool(
                 else beside.open_links(links),
                 knowledge=spec.knowledge,
                 backwards=copy.attempt > 0,
+                commit_by=make_commitment if apart is None else apart.commit_by,
             )
             limit = settings.per_host and max(1, settings.per_host // share.sharers)
             hosts = choose_leased_hosts(share.entries)

@@ -16,8 +16,8 @@ each manifest was read), ``feed_pull.py`` (a feed as manifests), ``feed_source.p
 ``feed_reader.py``; then the function for frames of URLs: ``url_rows.py`` (rows as entries), ``pieces.py``
 (how tasks bring them), ``renewing.py`` and ``link_desk.py`` (fresh links, from the driver), ``task_log.py``
 (what can be seen), ``spread.py`` (which task has which rows), ``download.py``; and the sinks: ``shards.py``
-(tar and Parquet files), ``shard_store.py`` (in an object store, with ``shard_names.py``), ``shard_sink.py``
-(Spark's commit).
+(tar and Parquet files), ``shard_stream.py`` and ``shard_spool.py`` (how their files are brought),
+``shard_store.py`` (in an object store, with ``shard_names.py``), ``shard_sink.py`` (Spark's commit).
 
 When it fails: the kernel releases the lock of a dead task, and the next reader skips the files that are in
 place. The fault of an entry is a row; only a machine that cannot write raises. Offsets of the stream count

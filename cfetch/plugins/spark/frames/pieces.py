@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -198,6 +198,12 @@ def _bring_shared(work: PieceWork, rows: UrlRows) -> ShareResult:
     return result
 
 
+def list_wanted(work: PieceWork, rows: UrlRows) -> list[Entry]:
+    """The entries without those that are stated to be larger than the limit of contents, if there is one."""
+    limit = work.options.content_bytes
+    return [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
+
+
 @contextmanager
 def bring_to_scratch(work: PieceWork, rows: UrlRows, task: int) -> Iterator[tuple[ShareResult, Path]]:
     """Bring files to a directory of this task's own, for as long as the ``with`` lasts.
@@ -206,16 +212,15 @@ def bring_to_scratch(work: PieceWork, rows: UrlRows, task: int) -> Iterator[tupl
 
     Raises LocalFault.
     """
-    limit = work.options.content_bytes
-    wanted = [entry for entry in rows.entries if limit is None or (entry.size_bytes or 0) <= limit]
-    with _make_scratch() as root:
+    wanted = list_wanted(work, rows)
+    with make_scratch() as root:
         place = directory_destination(root, work.spec.instant, EPOCH)
         yield _bring_alone(work, wanted, task, place, root / STATE_NAME / "receipts"), root
 
 
 def _bring_to_store(work: PieceWork, rows: UrlRows, task: int) -> ShareResult:
     """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
-    with _make_scratch() as own:
+    with make_scratch() as own:
         place = store_destination(work.options.settings.to[0], own, work.spec.instant, EPOCH)
         return _bring_alone(work, rows.entries, task, place, own / "receipts")
 
@@ -238,7 +243,7 @@ def _bring_alone(
 
 
 @contextmanager
-def _make_scratch() -> Iterator[Path]:
+def make_scratch() -> Iterator[Path]:
     """A directory of this task's own, for as long as the ``with`` lasts. Raises LocalFault.
 
     It is in Spark's directory for temporary files, which goes with the executor. Spark kills a task that has
@@ -280,12 +285,21 @@ def _lock_directory(path: str | Path, *, waits: bool = False) -> int:
     return descriptor
 
 
+ReadContent = Callable[[FileRecord | None, int], bytes | None]
+"""The bytes of a file in place, if it has no more than so many."""
+
+
 def join_results(
-    work: PieceWork, table: pa.Table, rows: UrlRows, receipt: ShareResult, root: Path | None
+    work: PieceWork,
+    table: pa.Table,
+    rows: UrlRows,
+    receipt: ShareResult,
+    root: Path | None,
+    read: ReadContent | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``table`` with their results, in batches of at most about ``rows.CONTENT_BYTES``.
 
-    ``root``: the directory of the files; None: they are objects of a store.
+    ``root``: the directory of the files; None: they are elsewhere, and ``read`` has their contents.
     """
     records = {record.path: record for record in receipt.records}
     digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
@@ -301,7 +315,9 @@ def join_results(
             if record is not None and digest is not None and record.verified == digest.algorithm:
                 result["hash"] = f"{digest.algorithm}:{digest.hex}"
         if work.options.content_bytes is not None:
-            _add_content(result, record, volume, work)
+            reads = read or (partial(read_content, volume) if volume is not None else None)
+            assert reads is not None
+            _add_content(result, record, reads, work)
         return result
 
     with nullcontext() if root is None else closing(Directory(root)) as volume:
@@ -329,13 +345,12 @@ def _describe(record: FileRecord | None, volume: Directory | None, executor: str
 
 
 def _add_content(
-    result: dict[str, Any], record: FileRecord | None, volume: Directory | None, work: PieceWork
+    result: dict[str, Any], record: FileRecord | None, read: ReadContent, work: PieceWork
 ) -> None:
     """Add the content of a row. Without a directory, a file without content is none."""
     limit = work.options.content_bytes
     assert limit is not None
-    assert volume is not None
-    content = result["content"] = read_content(volume, record, limit)
+    content = result["content"] = read(record, limit)
     if work.is_scratch and content is None and result["error"] is None:
         result |= {
             "status": "failed",

@@ -27,11 +27,14 @@ from cfetch.plugins.spark.frames.pieces import (
 from cfetch.plugins.spark.frames.shards import (
     ShardJob,
     finish_publishing,
+    group_shards,
     open_stage,
     publish_shards,
-    stage_shard,
+    stage_shards,
 )
+from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.work import current_task
+from cfetch.tasks.shares.work import TaskCopy
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
@@ -143,14 +146,11 @@ class ShardWriter(DataSourceArrowWriter):
         partition, task = context.partitionId(), context.taskAttemptId()
         if self._is_over:
             return StagedShards(partition, [])
+        copy = TaskCopy(partition, task, context.attemptNumber(), name_executor())
         pieces = enumerate(cut_pieces(iterator, self._files_per_shard))
-        return StagedShards(
-            partition,
-            [
-                stage_shard(self._job, table, place=f"{partition:05d}-{number:05d}", task=task)
-                for number, table in pieces
-            ],
-        )
+        groups = group_shards((f"{partition:05d}-{number:05d}", table) for number, table in pieces)
+        names = [name for group in groups for name in stage_shards(self._job, group, copy=copy)]
+        return StagedShards(partition, names)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish all shards, in the order of partitions. Raises LocalFault."""

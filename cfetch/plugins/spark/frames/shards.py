@@ -4,10 +4,9 @@ A task writes its shards to a stage in the state, and the driver gives all of th
 are over. A whole shard stays in the stage if the job dies, and the next job finds it there by its rows.
 """
 
-import io
 import json
-import os
 import re
+import shutil
 import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +20,28 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cfetch.base.events import fan_out
+from cfetch.base.records import FileRecord
 from cfetch.manifest.urls import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
 from cfetch.plugins.spark.frames.once import hold_lock
-from cfetch.plugins.spark.frames.pieces import PieceWork, bring_to_scratch, join_results, require_on_executor
+from cfetch.plugins.spark.frames.pieces import (
+    PIECE_BYTES,
+    PIECE_ROWS,
+    PieceWork,
+    join_results,
+    list_wanted,
+    make_scratch,
+    require_on_executor,
+)
 from cfetch.plugins.spark.frames.shard_names import refuse_gone
+from cfetch.plugins.spark.frames.shard_spool import Spool
+from cfetch.plugins.spark.frames.shard_stream import ShardStream, StreamedShard
 from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
+from cfetch.tasks.shares.apart import Apart, bring_apart
+from cfetch.tasks.shares.work import Share, TaskCopy
 
 if TYPE_CHECKING:
     from cfetch.plugins.spark.frames.shard_store import ShardStore
@@ -37,6 +50,10 @@ STAGE = "shards"
 TAR, PARQUET = ".tar", ".parquet"
 _SHARD = re.compile(r"[0-9]{5,}(?=\.tar\Z|\.parquet\Z)")
 _SAMPLE = re.compile(r"(?P<key>(?:.*/)?[^./]+)\.(?P<ending>[^/]+)\Z")  # webdataset's own rule
+
+
+Planned = tuple[str, pa.Table]
+"""A name for a part of the frame, and its rows."""
 
 
 class ShardJob(NamedTuple):
@@ -72,50 +89,132 @@ def open_stage(job: ShardJob) -> None:
                 path.unlink(missing_ok=True)
 
 
-def stage_shard(job: ShardJob, table: pa.Table, *, place: str, task: int) -> str:
-    """Bring the files of ``table`` and write their shard to the stage, on an executor; its name there.
+def group_shards(shards: Iterator[Planned]) -> Iterator[list[Planned]]:
+    """The shards in groups, each of which one pool brings: of some thousand rows, which are in memory."""
+    group: list[Planned] = []
+    rows = held_bytes = 0
+    for place, table in shards:
+        group.append((place, table))
+        rows, held_bytes = rows + len(table), held_bytes + table.nbytes
+        if rows >= PIECE_ROWS or held_bytes >= PIECE_BYTES:
+            yield group
+            group, rows, held_bytes = [], 0, 0
+    if group:
+        yield group
 
-    ``place``: a name for this part of the frame. A shard without failures that is there already is taken.
+
+def stage_shards(job: ShardJob, group: Sequence[Planned], *, copy: TaskCopy) -> list[str]:
+    """Bring the files of tables and write a shard of each to the stage, on an executor; their names there.
+
+    Each table has a place, a name for this part of the frame. A shard without failures that is there already
+    is taken. A second copy of the task begins with the last shard.
 
     Raises:
         LocalFault: this executor cannot do the work.
     """
     if job.store is None:
         require_on_executor(job.stage)
-    settings = job.work.options.settings
-    rows = read_url_rows(table, job.work.columns, make_document(settings.reading, settings.base_url))
-    shown = _hide_secrets(table, job.work.columns)
-    samples = _list_samples(shown, rows)
-    digest = sha256(f"{rows.number} {json.dumps(samples)} {sorted(rows.faults.values())}".encode())
-    name = f"{place}-{digest.hexdigest()[:32]}"
-    if job.store is not None:
-        _put_shard(job, job.store, shown, rows, samples, task, name)
-        return name
-    with hold_lock(job.stage / f"{name}.lock"), on_disk(job.stage):
-        if not _is_complete(job.stage / f"{name}{PARQUET}"):
-            with bring_to_scratch(job.work, rows, task) as (receipt, scratch):
-                _write_shard(job, shown, rows, samples, receipt, scratch, name)
-    return name
+    made = [_MadeShard(job, table, place) for place, table in group]
+    names = [shard.name for shard in made]
+    missing = [shard for shard in made if not shard.is_there()]
+    if missing:
+        with make_scratch() as scratch:
+            _bring_shards(job, missing[::-1] if copy.attempt else missing, copy, scratch)
+    return names
 
 
-def _put_shard(
-    job: ShardJob,
-    store: "ShardStore",
-    shown: pa.Table,
-    rows: UrlRows,
-    samples: Mapping[str, Sequence[str]],
-    task: int,
-    name: str,
-) -> None:
-    """Make a shard in the task's own directory and put it into the store, unless it is there."""
-    if store.is_complete(name):
-        return
-    with bring_to_scratch(job.work, rows, task) as (receipt, scratch), on_disk(scratch):
-        own = job._replace(root=scratch / STATE_NAME / "made")
-        own.stage.mkdir(parents=True)
-        _write_shard(own, shown, rows, samples, receipt, scratch, name)
-        has_all = _is_complete(own.stage / f"{name}{PARQUET}")
-        store.stage(name, [*own.stage.iterdir()], has_all=has_all)
+class _MadeShard:
+    """The rows of a shard, and the files that it gets."""
+
+    def __init__(self, job: ShardJob, table: pa.Table, place: str) -> None:
+        settings = job.work.options.settings
+        self.rows = read_url_rows(table, job.work.columns, make_document(settings.reading, settings.base_url))
+        self.shown = _hide_secrets(table, job.work.columns)
+        self.samples = _list_samples(self.shown, self.rows)
+        faults = sorted(self.rows.faults.values())
+        digest = sha256(f"{self.rows.number} {json.dumps(self.samples)} {faults}".encode())
+        self.name = f"{place}-{digest.hexdigest()[:32]}"
+        self.entries = list_wanted(job.work, self.rows)
+        self._job = job
+
+    def is_there(self) -> bool:
+        """Whether it is in the stage, and has all of its files."""
+        if self._job.store is not None:
+            return self._job.store.is_complete(self.name)
+        return _is_complete(self._job.stage / f"{self.name}{PARQUET}")
+
+    def write(self, result: ShareResult, spool: Spool, scratch: Path) -> None:
+        """Write it to the stage, by way of ``scratch`` if it becomes objects. Raises LocalFault."""
+        job, store = self._job, self._job.store
+        if store is not None:
+            own = job._replace(root=scratch / self.name)
+            with on_disk(scratch):
+                own.stage.mkdir(parents=True)
+                self._write_files(own, result, spool)
+                has_all = _is_complete(own.stage / f"{self.name}{PARQUET}")
+                store.stage(self.name, [*own.stage.iterdir()], has_all=has_all)
+                shutil.rmtree(own.root)
+            return
+        # A copy of the task may write the same shard: tar file and table of one of them belong together.
+        with hold_lock(job.stage / f"{self.name}.lock"), on_disk(job.stage):
+            if not self.is_there():
+                self._write_files(job, result, spool)
+
+    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool) -> None:
+        """Write the tar file, if any, then the table: the shard is whole when the table is there."""
+        if job.is_tar:
+            there = sorted((record.path for record in result.records if record.is_in_place), key=_split_name)
+            temporary = job.stage / f"{self.name}{TAR}.new"
+            with tarfile.open(temporary, "w") as tar:
+                for member, content in _list_members(there, self.samples):
+                    _add_member(tar, member, content, spool)
+            temporary.replace(job.stage / f"{self.name}{TAR}")
+
+        def read(record: FileRecord | None, most_bytes: int) -> bytes | None:
+            if record is None or not record.is_in_place or spool.size_bytes(record.path) > most_bytes:
+                return None
+            return b"".join(spool.read_chunks(record.path))
+
+        temporary = job.stage / f"{self.name}{PARQUET}.new"
+        _write_table(temporary, join_results(job.work, self.shown, self.rows, result, None, read))
+        temporary.replace(job.stage / f"{self.name}{PARQUET}")
+
+
+def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scratch: Path) -> None:
+    """Bring all files with one pool, and write each shard when its last file has ended."""
+    numbers = count()
+    streamed = [
+        StreamedShard(
+            [msgspec.structs.replace(entry, id=next(numbers)) for entry in shard.entries], str(scratch)
+        )
+        for shard in made
+    ]
+
+    def write(number: int) -> None:
+        made[number].write(
+            ShareResult(copy.executor, streamed[number].records), streamed[number].spool, scratch
+        )
+
+    with_files = [number for number, shard in enumerate(streamed) if shard.entries]
+    for number, shard in enumerate(streamed):
+        if not shard.entries:
+            write(number)
+    stream = ShardStream(
+        [streamed[number] for number in with_files],
+        lambda number: write(with_files[number]),
+        lambda number: job.store is None and made[with_files[number]].is_there(),
+        concurrency=job.work.options.settings.concurrency,
+        directory=str(scratch),
+    )
+    log, beside = job.work.begin_log()
+    beside = beside._replace(listener=fan_out(log, stream))
+    try:
+        if stream.entries:
+            share = Share(stream.entries, job.work.sharers)
+            bring_apart(job.work.spec, share, copy, beside, Apart(stream.volume, stream.commit_by))
+    finally:
+        stream.close()
+    job.work.end_log(log)
 
 
 def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool, key: str | None = None) -> None:
@@ -199,49 +298,29 @@ def _is_complete(results: Path) -> bool:
     return "failed" not in pq.read_table(results, columns=["status"])["status"].to_pylist()
 
 
-def _write_shard(
-    job: ShardJob,
-    shown: pa.Table,
-    rows: UrlRows,
-    samples: Mapping[str, Sequence[str]],
-    receipt: ShareResult,
-    scratch: Path,
-    name: str,
-) -> None:
-    """Write the tar file, if any, then the table: the shard is whole when the table is there."""
-    if job.is_tar:
-        there = sorted((record.path for record in receipt.records if record.is_in_place), key=_split_name)
-        temporary = job.stage / f"{name}{TAR}.new"
-        with tarfile.open(temporary, "w") as tar:
-            for member, content in _list_members(there, samples, scratch):
-                _add_member(tar, member, content)
-        temporary.replace(job.stage / f"{name}{TAR}")
-    temporary = job.stage / f"{name}{PARQUET}.new"
-    _write_table(temporary, join_results(job.work, shown, rows, receipt, scratch))
-    temporary.replace(job.stage / f"{name}{PARQUET}")
-
-
 def _list_members(
-    paths: Sequence[str], samples: Mapping[str, Sequence[str]], scratch: Path
-) -> Iterator[tuple[str, Path | bytes]]:
+    paths: Sequence[str], samples: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, str | bytes]]:
     """The names of a tar file and their contents: the files of a key one after the other, then its JSON.
+
+    A content is the path of a file, or bytes.
 
     Each further row with the same file is a sample of its own, with the file and that row's JSON.
     """
     keys = {_split_name(path)[0] for path in paths}
     for key, group in groupby(paths, lambda path: _split_name(path)[0]):
         files = list(group)
-        yield from _list_sample(key, files, samples, 0, scratch)
+        yield from _list_sample(key, files, samples, 0)
         for n in range(1, max(len(samples[path]) for path in files)):
             own_key = next(name for number in count(n) if (name := f"{key}_{number}") not in keys)
             keys.add(own_key)
             again = [path for path in files if len(samples[path]) > n]
-            yield from _list_sample(own_key, again, samples, n, scratch)
+            yield from _list_sample(own_key, again, samples, n)
 
 
 def _list_sample(
-    key: str, paths: Sequence[str], samples: Mapping[str, Sequence[str]], n: int, scratch: Path
-) -> Iterator[tuple[str, Path | bytes]]:
+    key: str, paths: Sequence[str], samples: Mapping[str, Sequence[str]], n: int
+) -> Iterator[tuple[str, str | bytes]]:
     """The members of one sample: the files, and the JSON of the first one's row ``n``."""
     endings: set[str] = set()  # in lower case, as readers take them; they refuse a repeated one
     for path in paths:
@@ -249,7 +328,7 @@ def _list_sample(
         while ending.lower() in endings:
             ending = f"{len(endings)}.{ending}"
         endings.add(ending.lower())
-        yield f"{key}.{ending}", scratch / path
+        yield f"{key}.{ending}", path
     about = "row.json" if "json" in endings else "json"
     yield f"{key}.{about}", samples[paths[0]][n].encode()
 
@@ -260,16 +339,19 @@ def _split_name(path: str) -> tuple[str, str]:
     return (match["key"], match["ending"]) if match else (path.replace(".", "_"), "bin")
 
 
-def _add_member(tar: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+def _add_member(tar: tarfile.TarFile, name: str, content: str | bytes, spool: Spool) -> None:
+    """Add bytes, or the file of a path."""
     info = tarfile.TarInfo(name)  # without times and owners: equal rows are equal bytes
     info.mode = 0o644
-    if isinstance(content, bytes):
-        info.size = len(content)
-        tar.addfile(info, io.BytesIO(content))
-        return
-    with content.open("rb") as file:
-        info.size = os.fstat(file.fileno()).st_size
-        tar.addfile(info, file)
+    info.size = len(content) if isinstance(content, bytes) else spool.size_bytes(content)
+    chunks = iter([content]) if isinstance(content, bytes) else spool.read_chunks(content)
+    tar.addfile(info)
+    assert tar.fileobj is not None
+    for chunk in chunks:
+        tar.fileobj.write(chunk)
+    padding = -info.size % tarfile.BLOCKSIZE
+    tar.fileobj.write(bytes(padding))
+    tar.offset += info.size + padding
 
 
 def _write_table(path: Path, batches: Iterator[pa.RecordBatch]) -> None:

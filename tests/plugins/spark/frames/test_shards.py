@@ -1,20 +1,34 @@
 """A frame of URLs written as shards: tar files as WebDataset reads them, Parquet, and jobs that die."""
 
+import asyncio
 import hashlib
 import json
 import os
 import pickle
 import re
+import shutil
 import tarfile
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
+from unittest.mock import Mock
 
 import pytest
 
 from cfetch.base.errors import ConfigError, LocalFault, UsageError
+from cfetch.base.secret import SecretUrl
+from cfetch.engine.idle_workers import IdleWorkers
+from cfetch.engine.stream_window import StreamWindow
+from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.plugins.spark.frames import shards
 from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
-from cfetch.plugins.spark.frames.shards import publish_shards, stage_shard
+from cfetch.plugins.spark.frames.shard_spool import LARGE_BYTES, Spool, SpoolRoom, SpoolVolume
+from cfetch.plugins.spark.frames.shard_stream import ShardCommitment, ShardStream, StreamedShard
+from cfetch.plugins.spark.frames.shards import publish_shards, stage_shards
+from cfetch.tasks.shares.task import EntryList
+from cfetch.tasks.shares.work import TaskCopy
 from tests.plugins.spark.serving import asked, serving
 
 pa = pytest.importorskip("pyarrow")
@@ -68,7 +82,12 @@ def writer_of(tmp_path, sink=WebdatasetSink, *, names=NAMES, overwrite=False, **
 
 def stage(writer, rows, place="00000-00000"):
     """What a task does with the rows of one shard."""
-    return stage_shard(writer._job, pa.Table.from_pylist(rows), place=place, task=7)
+    return stage_table(writer, pa.Table.from_pylist(rows), place)
+
+
+def stage_table(writer, table, place="00000-00000"):
+    """The same with the rows as a table."""
+    return stage_shards(writer._job, [(place, table)], copy=TaskCopy(0, 7, 0, "an executor"))[0]
 
 
 def publish(writer, *names):
@@ -110,6 +129,9 @@ class Context:
 
     def taskAttemptId(self):  # noqa: N802
         return 100 + self._partition
+
+    def attemptNumber(self):  # noqa: N802
+        return 0
 
 
 def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
@@ -243,7 +265,7 @@ def test_no_link_is_in_a_shard(origin, tmp_path, signed):
     writer = WebdatasetSink({"path": str(tmp_path / "set"), "headers_column": "head"}).writer(
         types.StructType([types.StructField(name, types.StringType()) for name in ("url", "head")]), False
     )
-    name = stage_shard(writer._job, table, place="0-0", task=7)
+    name = stage_table(writer, table)
     publish(writer, name)
     assert origin.requests[0].headers["x-token"] == "secret"
     assert b"secret" not in (tmp_path / "set/00000.tar").read_bytes()
@@ -339,7 +361,7 @@ def test_cells_that_python_cannot_hold(origin, tmp_path):
     days = pa.array([4_000_000, 1], pa.int32()).view(pa.date32())
     table = rows.set_column(0, "url", links).append_column("day", days)
     writer = writer_of(tmp_path)
-    publish(writer, stage_shard(writer._job, table, place="00000-00000", task=7))
+    publish(writer, stage_table(writer, table))
     (sample,) = read_tar(tmp_path / "set/00000.tar").values()
     assert json.loads(sample["json"])["day"] == "a value that JSON cannot hold"
     found = pq.read_table(tmp_path / "set/00000.parquet")
@@ -392,3 +414,165 @@ def test_wrong_options(tmp_path, names, given, told):
     """Each is named with what would be right."""
     with pytest.raises((ConfigError, UsageError), match=re.escape(told)):
         writer_of(tmp_path, names=names, **given)
+
+
+class Gate(BaseHTTPRequestHandler):
+    """Answers with the path; ``hold`` may keep a request waiting; ``seen``: each path, its client's port."""
+
+    protocol_version = "HTTP/1.1"
+    hold = staticmethod(lambda _: None)
+    seen: ClassVar[list[tuple[str, int]]] = []
+
+    def do_GET(self):
+        self.seen.append((self.path, self.client_address[1]))
+        self.hold(self.path)
+        body = self.path.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """A server whose requests a test holds; with rows for it."""
+    monkeypatch.setattr(Gate, "seen", [])
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gate) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        yield lambda names: [
+            {"url": f"http://127.0.0.1:{http.server_port}/{name}", "path": name} for name in names
+        ]
+        http.shutdown()
+        thread.join()
+
+
+PLAIN = {"hash_column": None, "mitigation": "false", "files_per_shard": "2"}
+
+
+def stage_all(writer, rows, each=2):
+    """What a task does with the rows of several shards."""
+    tables = [pa.Table.from_pylist(rows[n : n + each]) for n in range(0, len(rows), each)]
+    group = [(f"00000-{number:05d}", table) for number, table in enumerate(tables)]
+    return stage_shards(writer._job, group, copy=TaskCopy(0, 7, 0, "an executor"))
+
+
+def test_a_shard_begins_while_the_one_before_ends(gate, tmp_path, monkeypatch):
+    """A file that waits for one of the next shard gets it, and all shards use the same connections."""
+    is_next = threading.Event()
+
+    def hold(path):
+        if path == "/5":
+            is_next.set()
+        elif path == "/0":
+            assert is_next.wait(100)
+
+    monkeypatch.setattr(Gate, "hold", staticmethod(hold))
+    writer = writer_of(tmp_path, names=["url", "path"], concurrency="2", **PLAIN)
+    publish(writer, *stage_all(writer, gate([str(n) for n in range(6)])))
+    tars = [read_tar(tmp_path / "set" / f"{n:05d}.tar") for n in range(3)]
+    assert [[sample["bin"] for sample in tar.values()] for tar in tars] == [
+        [b"/0", b"/1"],
+        [b"/2", b"/3"],
+        [b"/4", b"/5"],
+    ]
+    assert sorted(path for path, _ in Gate.seen) == [f"/{n}" for n in range(6)]
+    assert len({port for _, port in Gate.seen}) == 2
+
+
+def test_a_shard_that_a_copy_of_the_task_has_written_is_not_brought(gate, tmp_path, monkeypatch):
+    """A task looks for it when its turn comes."""
+    rows = gate(["0", "1", "2", "3"])
+    writer = writer_of(tmp_path, names=["url", "path"], concurrency="1", **PLAIN)
+
+    def hold(path):
+        if path == "/1":
+            stage(writer, rows[2:], "00000-00001")
+
+    monkeypatch.setattr(Gate, "hold", staticmethod(hold))
+    publish(writer, *stage_all(writer, rows))
+    assert sorted(path for path, _ in Gate.seen) == ["/0", "/1", "/2", "/3"]
+    assert shown(tmp_path / "set") == [
+        *sorted(f"{n:05d}.{end}" for n in (0, 1) for end in ("tar", "parquet")),
+        "_SUCCESS",
+    ]
+
+
+def test_a_fault_of_the_stage_ends_the_task(gate, tmp_path, monkeypatch):
+    """A shard that cannot be written is the fault of the executor, not of a row."""
+    writer = writer_of(tmp_path, names=["url", "path"], **PLAIN)
+    monkeypatch.setattr(
+        Gate, "hold", staticmethod(lambda _: shutil.rmtree(writer._job.stage, ignore_errors=True))
+    )
+    with pytest.raises(LocalFault, match="shards"):
+        stage_all(writer, gate(["0", "1", "2", "3"]))
+
+
+def make_entry(path, size_bytes, *, number=0, data=None):
+    """An entry of a manifest."""
+    digest = None if data is None else Digest("sha256", hashlib.sha256(data).hexdigest())
+    url = SecretUrl("http://h.invalid/" + path)
+    return Entry(id=number, url=url, path=SafePath(path), size_bytes=size_bytes, digest=digest)
+
+
+def test_shards_far_ahead_wait_for_the_first(tmp_path):
+    """What lies on the disk is bounded: files of later shards count until the first ones are written."""
+    size_bytes = LARGE_BYTES - 1
+    entries = [make_entry(f"{n}", size_bytes, number=n) for n in range(40)]
+    shards = [StreamedShard(entries[n : n + 4], str(tmp_path)) for n in range(0, 40, 4)]
+    stream = ShardStream(shards, lambda _: None, lambda _: False, concurrency=16, directory=str(tmp_path))
+    switch = Mock(is_stopping=True)  # no shard is written
+    commitment = ShardCommitment(
+        stream,
+        EntryList(entries, ()),
+        stream.volume,
+        stream.window,
+        None,
+        switch,
+        IdleWorkers(),
+        None,
+        concurrency=16,
+        lose=None,
+    )
+
+    def end(*numbers):
+        for number in numbers:
+            for entry in shards[number].entries:
+                stream.note_end(Mock(id=entry.id))
+        return sum(map(stream.window.admits, range(40)))
+
+    assert end() == 16
+    assert end(1, 2, 3) == 24
+    assert end(4, 5) == 24
+    commitment._end_shard(shards[0])
+    assert end() == 28
+    stream.close()
+
+
+@pytest.mark.parametrize("has_length", [True, False])
+def test_a_large_file_is_not_in_memory(tmp_path, has_length):
+    """From some size on its bytes are in a file without a name, in whatever order they come."""
+    data = os.urandom(3 * LARGE_BYTES + 5)
+    entry = make_entry("a.bin", len(data) if has_length else None, data=data)
+    room = SpoolRoom(StreamWindow([-1], 1 << 30))
+    spool = Spool(str(tmp_path))
+    part = SpoolVolume(room, lambda _: spool, str(tmp_path)).open_part(entry, 0)
+    part.write(data[:100])
+    if has_length:
+        part.total_bytes = len(data)
+        part.split_into_ranges(len(data))
+        part.write(data[100:])
+    else:
+        for begin in range(100, len(data), 1 << 20):
+            part.write(data[begin : begin + (1 << 20)])
+    assert part._file is not None
+    asyncio.run(part.hash_rest())
+    assert part.verify(entry.size_bytes, entry.digest) == "sha256"
+    part.move_to(spool)
+    part.discard()
+    assert b"".join(spool.read_chunks("a.bin")) == data
+    assert list(tmp_path.iterdir()) == []
+    spool.close()

@@ -9,9 +9,9 @@ one side, a downloader runs on the other. ``networks/*.conf`` are the networks. 
 
 Each network, work, tool and kind of TCP has a file of its own in ``rows/``, one line of JSON a round, so that
 a stopped command goes on where it was and the table grows over several evenings. A row says at which load of
-the machine it was measured: a busy machine slows cfetch more than curl. ``chrt -r 5 python run.py`` goes before
-all other work of a busy machine (``first`` in a row). ``--lane NAME`` gives a command namespaces of its own, so
-that slow networks, which need little of the processor, are measured beside each other.
+the machine it was measured: a busy machine slows cfetch more than curl. ``chrt -r 5 python run.py`` goes
+before all other work of a busy machine (``first`` in a row). ``--lane NAME`` gives a command namespaces of its
+own: slow networks, which need little of the processor, can be measured beside each other.
 """
 
 import argparse
@@ -182,8 +182,8 @@ class Bench:
         hosts.parent.mkdir(parents=True, exist_ok=True)
         hosts.write_text("".join(f"{address} {NAME}\n" for address in network.addresses))
         wan = subprocess.Popen(
-            [*at_priority(30), self.folder / "wan", self.folder / "network", self.client, self.server], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*at_priority(30), self.folder / "wan", self.folder / "network", self.client, self.server],
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
             assert wan.stdout is not None

@@ -10,8 +10,8 @@ one side, a downloader runs on the other. ``networks/*.conf`` are the networks. 
 Each network, work, tool and kind of TCP has a file of its own in ``rows/``, one line of JSON a round, so that
 a stopped command goes on where it was and the table grows over several evenings. A row says at which load of
 the machine it was measured: a busy machine slows cfetch more than curl. ``chrt -r 5 python run.py`` goes
-before all other work of a busy machine (``first`` in a row). ``--lane NAME`` gives a command namespaces of its
-own: slow networks, which need little of the processor, can be measured beside each other.
+before all other work of a busy machine (``first`` in a row). ``--lane NAME`` gives a command namespaces of
+its own: slow networks, which need little of the processor, can be measured beside each other.
 """
 
 import argparse

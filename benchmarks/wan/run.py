@@ -9,7 +9,9 @@ one side, a downloader runs on the other. ``networks/*.conf`` are the networks. 
 
 Each network, work, tool and kind of TCP has a file of its own in ``rows/``, one line of JSON a round, so that
 a stopped command goes on where it was and the table grows over several evenings. A row says at which load of
-the machine it was measured: a busy machine slows cfetch more than curl. Only one command at a time.
+the machine it was measured: a busy machine slows cfetch more than curl. ``chrt -r 5 python run.py`` goes
+before all other work of a busy machine (``first`` in a row). ``--lane NAME`` gives a command namespaces of
+its own: slow networks, which need little of the processor, can be measured beside each other.
 """
 
 import argparse
@@ -34,7 +36,6 @@ import trustme
 
 HERE = Path(__file__).resolve().parent
 ROWS = HERE / "rows"
-CLIENT, SERVER = "wcli", "wsrv"
 NAME, PORTS = "files.wan.test", {False: 8080, True: 8443}
 LIMIT_S = 300
 WORKS: dict[str, list[tuple[int, int]]] = {  # files of so many bytes
@@ -87,6 +88,15 @@ def read_network(path: Path) -> Network:
     return Network(path.stem, text, addresses, limits[0] if limits else "0")
 
 
+def at_priority(priority: int) -> list[str]:
+    """What runs a command before all others of a busy machine, if this program itself may go before them.
+
+    The emulator goes before the server, and the server before the downloader: a packet leaves when it is due.
+    """
+    is_first = os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO)
+    return ["chrt", "-r", str(priority)] if is_first else []
+
+
 def require_machine() -> None:
     """Raise SystemExit: this machine cannot emulate a network; the message says what is missing."""
     if platform.system() != "Linux" or os.geteuid() != 0:
@@ -103,13 +113,14 @@ def require_machine() -> None:
 class Bench:
     """The files, the programs and the namespaces; ``with`` removes them at the end."""
 
-    def __init__(self, folder: Path, cfetch: str) -> None:
+    def __init__(self, folder: Path, cfetch: str, lane: str) -> None:
         self.folder = folder
         self._cfetch = cfetch
+        self.client, self.server = f"wcli{lane}", f"wsrv{lane}"
 
     def __enter__(self) -> "Bench":
         subprocess.run(["cc", "-O2", "-o", self.folder / "wan", HERE / "wan.c"], check=True)
-        for space in (CLIENT, SERVER):
+        for space in (self.client, self.server):
             subprocess.run(["ip", "netns", "delete", space], check=False, stderr=subprocess.DEVNULL)
             subprocess.run(["ip", "netns", "add", space], check=True)
         authority = trustme.CA()
@@ -120,7 +131,7 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for space in (CLIENT, SERVER):
+        for space in (self.client, self.server):
             subprocess.run(["ip", "netns", "delete", space], check=False)
             shutil.rmtree(f"/etc/netns/{space}", ignore_errors=True)
 
@@ -167,21 +178,21 @@ class Bench:
         """The emulator and nginx, at work."""
         (self.folder / "network").write_text(f"{network.text}\nseed {seed}\n")
         (self.folder / "nginx.conf").write_text(self._configuration(network))
-        hosts = Path(f"/etc/netns/{CLIENT}/hosts")
+        hosts = Path(f"/etc/netns/{self.client}/hosts")
         hosts.parent.mkdir(parents=True, exist_ok=True)
         hosts.write_text("".join(f"{address} {NAME}\n" for address in network.addresses))
         wan = subprocess.Popen(
-            [self.folder / "wan", self.folder / "network"], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*at_priority(30), self.folder / "wan", self.folder / "network", self.client, self.server],
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         try:
             assert wan.stdout is not None
             if wan.stdout.readline() != "ready\n":
                 sys.exit(f"the emulator did not start: {wan.communicate()[1]}")
-            for space in (CLIENT, SERVER):
+            for space in (self.client, self.server):
                 _run_in(space, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={control}")
                 _run_in(space, "ip", "tcp_metrics", "flush")  # what the kernel knows of earlier rounds
-            with _running(["nginx", "-c", str(self.folder / "nginx.conf")]):
+            with _running(self.server, ["nginx", "-c", str(self.folder / "nginx.conf")]):
                 yield wan
         finally:
             wan.send_signal(signal.SIGTERM)
@@ -209,7 +220,7 @@ class Bench:
         to.mkdir()
         load = os.getloadavg()[0]
         with self.network(network, case.control, seed) as wan:
-            command = ["ip", "netns", "exec", CLIENT, *self.command(case, to)]
+            command = ["ip", "netns", "exec", self.client, *at_priority(10), *self.command(case, to)]
             begun_s = time.monotonic()
             with subprocess.Popen(
                 command,
@@ -231,6 +242,7 @@ class Bench:
             "wrong": self._count_wrong(case.work, to),
             "round": seed,
             "load": round(load, 1),
+            "first": bool(at_priority(1)),
             "taken": time.strftime("%Y-%m-%d"),
             "emulator": wan.stderr.read().splitlines() if wan.stderr else [],
         }
@@ -265,11 +277,13 @@ def _run_in(space: str, *words: str) -> None:
 
 
 @contextmanager
-def _running(words: Sequence[str]) -> Iterator[None]:
-    server = subprocess.Popen(["ip", "netns", "exec", SERVER, *words], stderr=subprocess.DEVNULL)
+def _running(space: str, words: Sequence[str]) -> Iterator[None]:
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", space, *at_priority(20), *words], stderr=subprocess.DEVNULL
+    )
     asking = ["curl", "-s", "-o", "/dev/null", "http://10.77.0.2:8080/"]
     try:
-        while subprocess.run(["ip", "netns", "exec", SERVER, *asking], check=False).returncode:
+        while subprocess.run(["ip", "netns", "exec", space, *asking], check=False).returncode:
             if server.poll() is not None:
                 sys.exit("nginx did not start")
             time.sleep(0.02)
@@ -332,6 +346,7 @@ def main() -> None:
     parser.add_argument("--control", default="cubic", choices=("cubic", "bbr", "reno"))
     parser.add_argument("--tls", action="store_true", help="https in place of http")
     parser.add_argument("--cfetch", default=str(Path(sys.executable).with_name("cfetch")), metavar="COMMAND")
+    parser.add_argument("--lane", default="", help="at most 8 letters: a second command beside this one")
     parser.add_argument(
         "--table", action="store_true", help="print what has been measured, and measure nothing"
     )
@@ -345,7 +360,7 @@ def main() -> None:
     ROWS.mkdir(exist_ok=True)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-wan-")))
-        bench = stack.enter_context(Bench(folder, asked.cfetch))
+        bench = stack.enter_context(Bench(folder, asked.cfetch, asked.lane))
         for number, case, network in list_cases(asked, networks):
             if case.tool in PROGRAMS and shutil.which(PROGRAMS[case.tool]) is None:
                 continue

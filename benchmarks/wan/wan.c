@@ -1,6 +1,6 @@
 /* A wide-area network between two network namespaces of Linux: the TCP of both sides is the kernel's own.
  *
- *     cc -O2 -o wan wan.c && ./wan FILE      (root; the namespaces wcli and wsrv exist; prints "ready")
+ *     cc -O2 -o wan wan.c && ./wan FILE CLIENT SERVER      (root; the two namespaces exist; prints "ready")
  *
  * Each namespace gets a TUN device. This program reads the packets of both, and decides what becomes of each:
  * lost, dropped at the queue of the shared link or of its path, or written to the other side when it is due.
@@ -273,9 +273,9 @@ static void wait_for(const int *devices) {
 
 int main(int count, char **words) {
     static unsigned char bytes[MOST_BYTES];
-    if (count != 2) return fprintf(stderr, "usage: wan FILE\n"), 2;
+    if (count != 4) return fprintf(stderr, "usage: wan FILE CLIENT SERVER\n"), 2;
     read_network(words[1]);
-    int devices[2] = {open_device("wcli", 1, 2), open_device("wsrv", 2, 1)};
+    int devices[2] = {open_device(words[2], 1, 2), open_device(words[3], 2, 1)};
     signal(SIGTERM, end);
     signal(SIGINT, end);
     begun_s = now_s();

@@ -28,6 +28,7 @@ Read in this order::
     regime.py      how each host is asked if all are slow (ways_to_ask.py)
     host_regime.py    one host, whose cause burst.py, cold_cache.py and connection_wear.py find
     handshake.py   when the kernel repeats a handshake that has no answer
+    own_control.py     has cancelling helped? attempts that were left alone are its control
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time

@@ -17,6 +17,7 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.baseline import RunningQuantile
 from cfetch.straggler.check import Check, Flagged
+from cfetch.straggler.common_cause import NORMAL
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh_attempt import LEAST, BroughtFile, FreshAttempts
@@ -28,9 +29,10 @@ from cfetch.straggler.second_requests import SecondRequestChooser
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.suspects import SuspectJudge
 from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, WatchedAttempts
-from cfetch.straggler.ways_to_ask import WayToAsk
+from cfetch.straggler.ways_to_ask import MUCH, WayToAsk
 
 if TYPE_CHECKING:
+    from cfetch.straggler.own_control import Group, OwnControl
     from cfetch.straggler.policy import Live
 
 LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
@@ -54,6 +56,7 @@ class Adaptive:
         self._feedback = Feedback({name for name, host in known.hosts.items() if host.serves})
         self._budget = Budget(concurrency)
         self._rescues = Rescues()
+        self._control: OwnControl | None = None  # most runs cancel no attempt
         self._median = RunningQuantile()
         self._entries = EntryHistory()
         self._counted: set[int] = set()
@@ -138,16 +141,19 @@ class Adaptive:
         carried_bytes: int = 0,
     ) -> None:
         """Note that the attempt completed; it is a sample, unless ``size_bytes`` is None."""
-        attempt = self._end(key)
+        attempt = self._live.get(key)
         if attempt is None:
             return
+        slow = attempt.is_fresh and self._watch.bars.is_exceeded(attempt, now_s)
+        if self._control is not None and not slow:
+            self._control.note_finish(attempt.host, key, now_s - self._lost_s)
+        self._end(key)
         if key >= 0:
             self._entries.finish(key)
         first_s = None if first_byte_s is None else max(first_byte_s - attempt.began_s, 0.0)
         self._feedback.note_finish(key, now_s, first_s, is_proven=carried_bytes > 0)
         self._budget.note_finish(now_s, size_bytes or 0)
         if attempt.is_fresh:
-            slow = self._watch.bars.is_exceeded(attempt, now_s)
             self._rescues.note(attempt.host, slow=slow)
             if not slow:
                 self._budget.note_rescue(now_s)
@@ -208,8 +214,12 @@ class Adaptive:
             keys, held_back = self._court.rule(own_s, attempts)
             anew = self._regimes.learn_from(attempts, own_s)
             self._court.tried += anew.witnesses
-            stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys))
-            stragglers += self._flag(keys, now_s, attempts, most=self._budget.count_allowed(now_s))
+            if self._control is not None:
+                for group in self._control.groups:
+                    self._control.look(group, self._watch.short_paces(group[0]), own_s)
+            stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys), pace=MUCH)
+            most = self._budget.count_allowed(now_s)
+            stragglers += self._flag(keys, now_s, attempts, most=most, pace=NORMAL)
             lame = self._court.find_lame()
         return Check(
             stragglers=tuple(stragglers),
@@ -233,28 +243,54 @@ class Adaptive:
                 attempt.start_s, attempt.is_sample = own_s, False
 
     def _flag(
-        self, keys: Iterable[int], now_s: float, attempts: "Collection[Live]", *, most: int
+        self, keys: Iterable[int], now_s: float, attempts: "Collection[Live]", *, most: int, pace: float
     ) -> list[Flagged]:
-        """Flag ``most`` of ``keys``, within the budget of bytes; the attempts with the longest rest first."""
+        """Flag ``most`` of ``keys``, within the budget of bytes; the attempts with the longest rest first.
+
+        ``pace``: how fast the fresh attempts have to be to show that this helps (``own_control.py``).
+        """
         left = []
         for key in keys:
             attempt, remaining_s = self._live[key], self.remaining_s(key)
             if not (attempt.immune or attempt.flagged or attempt.spared_until_s > self._watch.now_s):
                 left.append((math.inf if remaining_s is None else remaining_s, key))
-        flagged = []
+        flagged: list[Flagged] = []
         lost_bytes = 0  # lost by the cancellations of this check
         seen = {live.key: live for live in attempts} if left else {}
         running = sum(live.received for live in seen.values())
         left.sort(key=lambda pair: (-pair[0], pair[1]))  # of two equally slow ones, the lower key
-        for remaining_s, key in left[:most]:
+        for remaining_s, key in left:
+            if len(flagged) >= most:
+                break
             attempt, live = self._live[key], seen[key]
             own_bytes = 0 if live.resumable else live.received
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
                 continue
+            group = attempt.host, not live.received
+            if not self._is_allowed(group, key, pace):
+                continue
+            self._record.note_cut(group, key, self._watch.now_s, pace)
             lost_bytes += own_bytes
             self._budget.note_mitigation(now_s)
             flagged.append(self._flag_attempt(attempt, live, remaining_s, now_s))
         return flagged
+
+    @property
+    def _record(self) -> "OwnControl":
+        """The record of what cancellations have brought; it begins with the first one."""
+        if self._control is None:
+            from cfetch.straggler.own_control import OwnControl
+
+            self._control = OwnControl()
+        return self._control
+
+    def _is_allowed(self, group: "Group", key: int, pace: float) -> bool:
+        """Whether the record of earlier cancellations at the host allows another one."""
+        if not self._watch.comes_back(group[0]):
+            return True
+        if pace > NORMAL:  # the whole host is suspected
+            return self._record.allows_renewal(group)
+        return self._record.allows(group, key, self._watch.now_s)
 
     def _flag_attempt(
         self, attempt: JudgedAttempt, live: "Live", remaining_s: float, now_s: float
@@ -271,6 +307,8 @@ class Adaptive:
             expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
+        if self._watch.comes_back(attempt.host) and not self._record.stays_slow((attempt.host, False)):
+            remaining_s = min(remaining_s, evidence.slow_s(slot) + fresh_s)  # a fade foretells as much again
         projected_s = now_s + remaining_s if live.received and math.isfinite(remaining_s) else None
         foretold_s = now_s + STALL_S + fresh_s if live.received and projected_s is None else projected_s
         if live.connecting_since_s is not None:  # the kernel would have asked again: no verdict on the object
@@ -299,4 +337,6 @@ class Adaptive:
             self._watch.expect_change()
             self._entries.in_flight -= key >= 0
             self._watch.drop(attempt)
+            if self._control is not None:
+                self._control.note_gone(attempt.host, key)
         return attempt

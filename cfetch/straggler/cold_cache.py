@@ -10,6 +10,7 @@ from cfetch.straggler.fresh_attempt import middle
 from cfetch.straggler.ways_to_ask import MUCH, EndedReply, FlowingAttempt, quantile
 
 LEAST_FIRST = 4  # first requests that are slow at once
+UNDISTURBED = 0.75  # of their best rates: a cold object's rate does not depend on other attempts
 HIGH = 0.9  # quantile: one first request of ten may be fast for another reason
 RECENT = 64  # first replies: a fast one shows that not all objects are cold
 LEAST_WARMED = 8  # warmed replies, after which warming must have helped
@@ -42,9 +43,12 @@ class ColdCache:
 
     def hear(self, witness_bps: float, paces: list[FlowingAttempt]) -> None:
         """Compare the rate of a later request with those of the first requests under way."""
-        firsts = [pace.best_bps for pace in paces if pace.is_first]
+        slow = [pace for pace in paces if pace.is_first]
+        firsts = [pace.best_bps for pace in slow]
         if self.warms or self._is_refuted or len(firsts) < LEAST_FIRST:
             return
+        if sum(pace.rate_bps for pace in slow) < UNDISTURBED * sum(firsts):
+            return  # they share a full link with the witness, or they fade
         high, usual = quantile([*firsts, *self._firsts], HIGH), middle(firsts)
         if usual > 0 and witness_bps >= MUCH * high * high / usual:  # beyond ``high`` by their spread again
             self.warms, self.rate_bps = True, witness_bps

@@ -257,6 +257,20 @@ class Evidence:
         paces = zip(*windows, strict=True)
         return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
+    def short_paces(self) -> list[float | None]:
+        """The pace of each slot over the last second, 1 being normal; None while it is not known."""
+        facts = self._facts
+        old = self._times[-1] - facts[_START_S] - facts[_HELD_S] > facts[_GUARD_S]
+        paces = (self.rate_bps(SHORT_S) * facts[_PACE_S]).tolist()
+        return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
+
+    def slow_s(self, slot: int) -> float:
+        """Seconds for which the attempt has been slow: since it was last about as fast as ever, or usual."""
+        facts, best = self._facts, self._bests
+        is_from_start = best[_BEST_BPS, slot] * facts[_PACE_S, slot] < FAST
+        since_s = facts[_START_S, slot] if is_from_start else best[_MARKED_S, slot]
+        return float(self._times[-1] - since_s)
+
     def _back(self, window_s: float) -> tuple[int, float]:
         """The row from ``window_s`` ago, or the oldest row, and its time."""
         age = max(bisect_right(self._times, self._times[-1] - window_s + GRAIN_S) - 1, 0)

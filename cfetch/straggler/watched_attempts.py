@@ -218,7 +218,20 @@ class WatchedAttempts:
     def dip_s(self, host: str) -> float:
         """Seconds for which attempts at ``host`` are slow now and then, before they are fast again."""
         dips = self._dips.get(host, ())
-        return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
+        return min(max(dips), MOST_DIP_S) if self.comes_back(host) else 0.0
+
+    def comes_back(self, host: str) -> bool:
+        """Whether attempts at ``host`` were slow now and then, and fast again by themselves."""
+        return len(self._dips.get(host, ())) == RECENT_DIPS
+
+    def short_paces(self, host: str) -> dict[int, float]:
+        """The paces of the watched attempts of ``host`` over the last second, by key."""
+        by_slot = [] if self._evidence is None else self._evidence.short_paces()
+        return {
+            attempt.key: pace
+            for slot, attempt in self._watched.items()
+            if attempt.host == host and (pace := by_slot[slot]) is not None
+        }
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """The pace of the attempt over three windows, 1 being normal; None if it is not known."""

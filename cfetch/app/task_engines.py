@@ -79,10 +79,11 @@ def make_nodes_engine(
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     """Make the engine of a plug-in, as Spark's. Raises ConfigError: it cannot bring the plan like this."""
     check_for_spark(context.volumes, context.settings)
-    if plan.frozen.names_batches:
+    if plan.frozen.names_batches and not context.volumes.local:
         raise ConfigError(
-            "the manifest names batches, which are published as a whole; "
-            f"--engine {context.settings.engine} publishes each file by itself: use --engine local"
+            f"the manifest names batches, which are published as a whole; --engine {context.settings.engine} "
+            "does that in a directory, and not in an object store: give a directory that all executors see, "
+            "or use --engine local"
         )
     if context.network.stays_here:
         raise ConfigError(

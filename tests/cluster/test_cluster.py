@@ -19,6 +19,7 @@ from cfetch.plugins.spark.job import SETTINGS
 from cfetch.tasks.shares import cut
 from tests.cluster.scene import FILES, LATE, begin, ended, in_place, result, wait_until
 from tests.cluster.standalone import Cluster, descendants
+from tests.tasks.processes.test_named_batches import find_wrong, write_batches
 from tests.tasks.scene import download, served, whole, write_manifest
 
 pytestmark = pytest.mark.cluster
@@ -63,6 +64,17 @@ def test_an_executor_is_killed(cluster, origin, tmp_path):
     os.kill(executor, signal.SIGKILL)
     check(ended(driver, origin, to))
     assert list((to / ".cfetch/attempts").iterdir()) == []
+
+
+def test_an_executor_is_killed_and_the_files_are_in_batches(cluster, origin, tmp_path):
+    """Each named batch is whole and there once, whoever brings it in the end."""
+    to, batches = tmp_path / "to", {name: f"batch {n // 25}" for n, name in enumerate(FILES)}
+    driver = begin(cluster, write_batches(tmp_path / "m.json", origin.url, FILES, batches), to)
+    wait_until(lambda: in_place(to) > len(FILES) // 3, driver)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    check(ended(driver, origin, to))
+    assert find_wrong([to], batches) == []
 
 
 def test_an_executor_is_killed_and_the_files_are_objects(cluster, origin, tmp_path, bucket):

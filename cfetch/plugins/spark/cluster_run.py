@@ -21,7 +21,7 @@ from cfetch.manifest.entries import Frozen
 from cfetch.plugins.spark.job import (
     SETTINGS,
     cancel_jobs,
-    count_slots,
+    count_slots_to_come,
     find_driver_address,
     is_one_machine,
     list_missing_settings,
@@ -66,7 +66,6 @@ class _SparkTasks:
     """Implements ``TaskRunner``."""
 
     longest_pause_s = float("inf")
-    trusts_receipts = True  # a cluster's plans are large, and a look at each file takes long
     leads = True
     sweeps = True  # a killed Python worker removes nothing
     learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
@@ -74,6 +73,9 @@ class _SparkTasks:
     def __init__(self, plan: Frozen, settings: Settings) -> None:
         self._plan = plan
         self._settings = settings
+        # A cluster's plans are large, and a look at each file takes long. A batch is there if all of it is:
+        # its task looks, by the batch's record.
+        self.trusts_receipts = not plan.names_batches
         self._spark: SparkSession | None = None
         self._open: OpenShares | None = None
         self.slots = 0
@@ -86,7 +88,7 @@ class _SparkTasks:
                 master = self._settings.spark_master
                 session = spark_session(master, settings=SETTINGS, is_light=True)
                 self._spark = stack.enter_context(session)
-            self.slots = count_slots(self._spark)
+            self.slots = count_slots_to_come(self._spark, waits=True)
             yield
 
     def prepare(self, account: Account, directory: Path) -> list[str]:

@@ -21,6 +21,7 @@ from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.work import RunSpec, TaskCopy
 
 if TYPE_CHECKING:
+    from pyspark.resource import ResourceProfile
     from pyspark.sql import SparkSession
 
 
@@ -83,25 +84,57 @@ def count_slots(spark: "SparkSession") -> int:
     return _count_slots_now(context)
 
 
-def count_slots_to_come(spark: "SparkSession", *, waits: bool) -> int:
+def count_slots_to_come(
+    spark: "SparkSession", *, waits: bool, profile: "ResourceProfile | None" = None
+) -> int:
     """How many tasks may run at a time while a query runs, by the settings and by what is there now.
 
-    Dynamic allocation has few executors, or none, before a query begins: its upper bound counts, or, where it
-    has none, as many slots as Spark would use for a shuffle. ``waits``: wait a little for executors.
+    ``waits``: wait a little for executors. ``profile``: of the stage that is counted, if it has its own.
     """
-
-    def read(name: str, standard: float) -> float:
-        with suppress(ValueError, TypeError):
-            return float(spark.conf.get(f"spark.{name}", None) or standard)
-        return standard
-
     context = find_context(spark)
     now = count_slots(spark) if waits or context is None else _count_slots_now(context)
-    a_executor = max(1, int(read("executor.cores", 1) // read("task.cpus", 1)))
-    wanted = read("executor.instances", 0) * a_executor
-    if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        most = read("dynamicAllocation.maxExecutors", math.inf)
-        wanted = most * a_executor if most < MANY else read("sql.shuffle.partitions", 200)
+    cores, cpus = _read_profile(profile)
+    return estimate_slots(now, lambda name: spark.conf.get(f"spark.{name}", None), cores=cores, cpus=cpus)
+
+
+def _read_profile(profile: "ResourceProfile | None") -> tuple[float | None, float | None]:
+    """The cores of an executor and of a task that a profile asks for; None: the settings say it."""
+    if profile is None:
+        return None, None
+    task, executor = profile.taskResources.get("cpus"), profile.executorResources.get("cores")
+    return executor and executor.amount, task and task.amount
+
+
+def estimate_slots(
+    now: int,
+    read: Callable[[str], str | None],
+    *,
+    cores: float | None = None,
+    cpus: float | None = None,
+) -> int:
+    """Estimate how many tasks may run at a time. Pure.
+
+    ``now``: the tasks that may run at a time now, by the settings. ``read`` gives a setting of Spark's by its
+    name, None if it is not set. ``cores`` and ``cpus``: of an executor and of a task, by the stage's profile.
+
+    Dynamic allocation has few executors, or none, before a query begins: its upper bound counts, or, where it
+    has none, as many slots as Spark would use for a shuffle.
+    """
+
+    def number(name: str, standard: float) -> float:
+        with suppress(ValueError):
+            return float(read(name) or standard)
+        return standard
+
+    own_cpus = number("task.cpus", 1)
+    needed = cpus or own_cpus
+    a_executor = max(1, int((cores or number("executor.cores", 1)) // needed))
+    wanted = number("executor.instances", 0) * a_executor
+    if read("dynamicAllocation.enabled") == "true":
+        most = number("dynamicAllocation.maxExecutors", math.inf)
+        wanted = most * a_executor if most < MANY else number("sql.shuffle.partitions", 200)
+    elif cores is None:  # the executors that are there run the stage
+        now = max(1, int(now * own_cpus / needed))
     return max(now, int(min(wanted, MANY)))
 
 

@@ -18,7 +18,6 @@ from cfetch.base.errors import UsageError
 from cfetch.base.schemes import SPARK_CONNECT, scheme_of
 from cfetch.base.secret import printable
 from cfetch.manifest.digests import missing_library
-from cfetch.plugins.spark.class_archive import archive_path, reading_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,12 +37,6 @@ _OWN_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": QUIET,
 }
-
-
-def find_class_archive() -> Path:
-    """The place of the archive of Spark's classes. Raises UsageError: Spark or Java is missing or too old."""
-    require_libraries()
-    return archive_path(_require_java())
 
 
 @contextmanager
@@ -132,15 +125,15 @@ def _make_session(given_master: str | None, settings: Mapping[str, str], *, is_l
     submitted = _read_submitted_settings()
     master = given_master or submitted.get("spark.master", "local[*]")
     is_connect = scheme_of(master) == SPARK_CONNECT
-    java_version = "" if is_connect else _require_java()
+    if not is_connect:
+        _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers use the python3 on PATH
     own = dict(_OWN_SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no other machine needs to reach it
-        jvm = [QUIET, LIGHT_JVM if is_light else "", reading_options(archive_path(java_version))]
+        own["spark.driver.extraJavaOptions"] = f"{QUIET} {LIGHT_JVM}" if is_light else QUIET
         if not submitted:  # the page of a run that the terminal shows: a port and half a second for nobody
             own["spark.ui.enabled"] = "false"
-        own["spark.driver.extraJavaOptions"] = " ".join(filter(None, jvm))
     builder = SparkSession.builder
     if is_connect:
         builder = builder.appName("cfetch").remote(master)  # the server decides the settings
@@ -182,8 +175,8 @@ def mask_master(master: str) -> str:
     return printable(re.sub(r"//[^/@]*@", "//", master.partition(";")[0]))
 
 
-def _require_java() -> str:
-    """Check that there is a Java that Spark can use; return its version."""
+def _require_java() -> None:
+    """Check that there is a Java that Spark can use."""
     oldest = OLDEST_JAVA.get(find_spark_version()[0], max(OLDEST_JAVA.values()))
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -197,7 +190,6 @@ def _require_java() -> str:
         ).stderr
     except (OSError, subprocess.SubprocessError):
         raise UsageError(f"Spark needs Java, and the one of {where} does not run; {remedy}") from None
-    version = re.search(r'version "((?:1\.)?(\d+)[\w.+-]*)', answer)
-    if version is not None and int(version[2]) < oldest:
-        raise UsageError(f"Spark needs Java {oldest}, and the one of {where} is {version[2]}; {remedy}")
-    return "" if version is None else version[1]
+    version = re.search(r'version "(?:1\.)?(\d+)', answer)
+    if version is not None and int(version[1]) < oldest:
+        raise UsageError(f"Spark needs Java {oldest}, and the one of {where} is {version[1]}; {remedy}")

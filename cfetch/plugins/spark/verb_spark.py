@@ -1,4 +1,4 @@
-"""``cfetch spark``: cfetch as one archive for Spark's workers; Spark's classes as one for this machine."""
+"""``cfetch spark``: cfetch as one archive for Spark's workers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,14 +9,14 @@ from cfetch.cli.output import print_document
 from cfetch.cli.verb_options import JsonOption
 
 app = typer.Typer(
-    help="Bring cfetch to the workers of a Spark cluster; make local Spark start faster.",
+    help="Bring cfetch to the workers of a Spark cluster.",
     no_args_is_help=True,
 )
 
 
 @app.callback()
 def root() -> None:
-    """Bring cfetch to the workers of a Spark cluster; make local Spark start faster."""
+    """Bring cfetch to the workers of a Spark cluster."""
 
 
 @app.command()
@@ -52,28 +52,3 @@ def pack(
         f"{out}: {size(packed.size_bytes)}, {plural(packed.files, 'file')}, for Python {packed.python} on "
         f"{packed.platform}\n\nspark-submit {packed.submit_options()} JOB.py"
     )
-
-
-@app.command()
-def cache_classes(*, json: JsonOption = False) -> None:
-    """Make Spark start with half the processor time on this machine, by an archive of its classes.
-
-    The archive has some 160 MB and stands in the user's cache (XDG_CACHE_HOME, or ~/.cache). It takes half a
-    minute, once for each version of Spark and of Java; an archive that does not fit is not used. Sessions on
-    this machine (local[*]) use it from then on.
-
-    Examples:
-
-      cfetch spark cache-classes
-    """
-    from cfetch.plugins.spark.class_archive import make_archive
-    from cfetch.plugins.spark.session import find_class_archive
-    from cfetch.show.format import size
-
-    archive = find_class_archive()
-    typer.echo("making an archive of Spark's classes; this takes about half a minute", err=True)
-    size_bytes = make_archive(archive)
-    if json:
-        print_document({"path": str(archive), "size_bytes": size_bytes})
-        return
-    typer.echo(f"{archive}: {size(size_bytes)}; local sessions use it from now on")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec
 from tests.engine.drive import tree
 from tests.tasks.counting import counting
+from tests.tasks.processes.test_named_batches import find_wrong, write_batches
 from tests.tasks.scene import asked, download, files_of, served, whole, write_manifest
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -214,18 +216,43 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
     assert find_task_fault(ValueError("something else")) is None
 
 
-@pytest.mark.parametrize("what", ["two directories", "batches"])
+@pytest.mark.parametrize("failing", [False, True], ids=["all well", "one is missing"])
+def test_named_batches_come_whole_or_not_at_all(tmp_path, small_shares, failing):
+    """Each by one task; the second run asks only for what is missing."""
+    faults = {NAMES[7]: Fault(kind="status", status=404, first=0)} if failing else {}
+    batches = {name: f"batch {n // 5}" for n, name in enumerate(NAMES[:35])}  # five files are alone
+    receipts = list[str]()
+    to = tmp_path / "to"
+
+    def look(_):
+        receipts.extend(path.name for path in to.glob(".cfetch/plans/*/receipts/share-*"))
+
+    with served(FILES, faults) as origin:
+        manifest = write_batches(tmp_path / "m.json", origin.url, FILES, batches)
+        summary = download(manifest, to, look, engine="spark", **MANY_SHARES, **HELD)
+        before = asked(origin)
+        again = download(manifest, to, engine="spark", **MANY_SHARES, **HELD)
+        assert asked(origin) - before == Counter({NAMES[7]: 1} if failing else {})
+    assert len(set(receipts)) > 2
+    assert (summary.exit_code, summary.files.done) == (failing, 40 - 5 * failing)
+    assert (again.exit_code, again.files.skipped) == (failing, 40 - 5 * failing)
+    assert find_wrong([to], batches) == []
+
+
+@pytest.mark.parametrize("what", ["two directories", "batches in a store"])
 def test_what_spark_does_not_do_is_refused(tmp_path, what):
     """Before anything is asked for, and not done in part."""
     rows = [{"url": name, "path": name, "batch": "b"} for name in NAMES]
     to: tuple[str, ...] = (str(tmp_path / "to"),)
     with served(FILES) as origin:
         manifest = write_manifest(tmp_path / "m.json", origin, FILES)
-        if what == "batches":
+        if what == "batches in a store":
+            pytest.importorskip("obstore")
+            to = ("s3://bucket/set",)
             manifest.write_text(json.dumps({"version": 1, "base_url": origin.url, "files": rows}))
         else:
             to = (*to, str(tmp_path / "too"))
-        settings = Settings(to=to, engine="spark")
+        settings = Settings(to=to, engine="spark", state=str(tmp_path / "state"))
         with (
             prepare(str(manifest), settings, env={}) as prepared,
             pytest.raises(UsageError, match=r"--engine spark"),

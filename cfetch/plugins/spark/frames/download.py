@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
@@ -41,7 +42,10 @@ from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_row
 from cfetch.plugins.spark.frames.task_log import make_accumulator
 from cfetch.plugins.spark.job import find_context, find_driver_address, sends_encrypted
 from cfetch.plugins.spark.preflight import check_task_python
-from cfetch.plugins.spark.session import spark_session
+from cfetch.plugins.spark.session import refuse_older_spark, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.resource import ResourceProfile
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 
@@ -61,6 +65,7 @@ def download(
     tasks: int | None = None,
     renew: Renew | str | os.PathLike[str] | None = None,
     prefix: str = "",
+    profile: "ResourceProfile | None" = None,
 ) -> DataFrame:
     """Add the results of a download to a data frame with a column of URLs.
 
@@ -99,6 +104,9 @@ def download(
             each link, and must live as long as the query; with Spark Connect, or where Spark encrypts what it
             sends, the tasks run it.
         prefix: Goes before the names of the result's columns, for frames that have such names.
+        profile: The resources of the stage that downloads, from Spark 4.0 on. A download waits more than it
+            works: ``ResourceProfileBuilder().require(TaskResourceRequests().cpus(0.25)).build`` lets four
+            tasks share a core where Spark has such parts, from 4.3 on, and ``spark.task.cpus`` is 1.
 
     Raises:
         UsageError: a column is not there, or a result has its name; a setting means nothing here.
@@ -109,11 +117,15 @@ def download(
         columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
         schema = _make_schema(df, columns, prefix, content=content)
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
-        spread = choose_spread(df, tasks, options.settings)
+        spread = choose_spread(df, tasks, options.settings, profile)
         work = _prepare(options, columns, spread, is_scratch=to is None)
         totals = make_accumulator(find_context(spark), spread.tasks)
         work = work._replace(links=_choose_links(spark, renew, options), totals=totals, prefix=prefix)
-        return spread_rows(df, spread, columns, options.settings).mapInArrow(make_task(work), schema)
+        rows = spread_rows(df, spread, columns, options.settings)
+        if profile is None:
+            return rows.mapInArrow(make_task(work), schema)
+        refuse_older_spark((4, 0), "profile")
+        return rows.mapInArrow(make_task(work), schema, profile=profile)
 
 
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:

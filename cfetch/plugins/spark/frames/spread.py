@@ -9,14 +9,17 @@ the limit has connections: so the limit holds for the whole query without any ta
 """
 
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
-from cfetch.plugins.spark.job import count_slots, count_slots_to_come
+from cfetch.plugins.spark.job import count_slots_to_come
+
+if TYPE_CHECKING:
+    from pyspark.resource import ResourceProfile
 
 TASKS_A_SLOT = (
     2  # files differ in size and hosts in speed; a task costs 50 ms, and ends with its slowest file
@@ -36,8 +39,12 @@ class Spread(NamedTuple):
     sharers: int
 
 
-def choose_spread(df: DataFrame, tasks: int | None, settings: Settings) -> Spread:
+def choose_spread(
+    df: DataFrame, tasks: int | None, settings: Settings, profile: "ResourceProfile | None" = None
+) -> Spread:
     """Choose for ``download``. ``tasks``: the user's number; 0: the frame's partitions; None: by the slots.
+
+    ``profile``: of the stage that downloads, if it has its own.
 
     A frame whose last step is ``repartition(n)`` or ``coalesce(n)`` keeps its partitions: a user wants them.
 
@@ -48,9 +55,9 @@ def choose_spread(df: DataFrame, tasks: int | None, settings: Settings) -> Sprea
     spark = df.sparkSession
     is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
     if tasks == 0 or (tasks is None and _is_partitioned(df)):
-        slots = count_slots(spark) if is_limited else 1
+        slots = count_slots_to_come(spark, waits=True, profile=profile) if is_limited else 1
         return Spread(None, slots, slots)
-    slots = count_slots_to_come(spark, waits=bool(is_limited))
+    slots = count_slots_to_come(spark, waits=bool(is_limited), profile=profile)
     number = tasks or min(MOST_TASKS, TASKS_A_SLOT * slots)
     at_a_time = min(number, slots)
     return Spread(number, at_a_time, min(at_a_time, settings.per_host or at_a_time))

@@ -106,8 +106,8 @@ def prepare_on_spark(
         plan.raise_if_rejected(sources, kept=rejected)
     if plan.names_batches:
         raise UsageError(
-            "the manifest names batches, which are published as a whole; --engine spark publishes each file "
-            "by itself: use --engine local"
+            "the manifest names batches, which are published as a whole; where Spark prepares a manifest of "
+            "this size, each file is published by itself: use --engine local, or smaller manifests"
         )
     return msgspec.structs.replace(plan, source=name)
 

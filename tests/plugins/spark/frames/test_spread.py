@@ -1,6 +1,7 @@
 """How the rows of a frame come to tasks, and how many there are."""
 
 import pytest
+from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.settings import Settings
@@ -69,28 +70,35 @@ def test_a_user_who_has_said_how_many_is_followed(spark):
         choose_spread(frame, -1, Settings())
 
 
-class Conf(dict[str, str]):
-    """Settings of a session, by their names after ``spark.``."""
-
-    def get(self, name, standard=None):
-        """As a session's, whose defaults are texts."""
-        return super().get(name.removeprefix("spark."), standard)
+DYNAMIC = {"dynamicAllocation.enabled": "true", "executor.cores": "4"}
+FOUR = {"executor.instances": "4", "executor.cores": "8"}
 
 
 @pytest.mark.parametrize(
-    ("conf", "slots"),
+    ("conf", "profile", "slots"),
     [
-        ({}, 3),
-        ({"executor.instances": "4", "executor.cores": "8", "task.cpus": "2"}, 16),
-        ({"executor.cores": "4", "task.cpus": "0.5", "executor.instances": "2"}, 16),
-        ({"dynamicAllocation.enabled": "true", "dynamicAllocation.maxExecutors": "10"}, 10),
-        ({"dynamicAllocation.enabled": "true", "sql.shuffle.partitions": "120"}, 120),
-        ({"dynamicAllocation.enabled": "true", "dynamicAllocation.maxExecutors": "2147483647"}, 200),
+        ({}, {}, 3),
+        (FOUR | {"task.cpus": "2"}, {}, 16),
+        ({"executor.cores": "4", "task.cpus": "0.5", "executor.instances": "2"}, {}, 16),
+        (DYNAMIC | {"dynamicAllocation.maxExecutors": "10"}, {}, 40),
+        (DYNAMIC | {"dynamicAllocation.maxExecutors": "10", "task.cpus": "4"}, {}, 10),
+        (DYNAMIC | {"sql.shuffle.partitions": "120"}, {}, 120),
+        (DYNAMIC | {"dynamicAllocation.maxExecutors": "2147483647"}, {}, 200),
+        ({"task.cpus": "2"}, {"cpus": 1}, 6),
+        ({}, {"cpus": 0.25}, 12),
+        (FOUR, {"cpus": 4}, 8),
+        (DYNAMIC | {"dynamicAllocation.maxExecutors": "10"}, {"cpus": 0.5, "cores": 2}, 40),
+        (FOUR, {"cpus": 3, "cores": 2}, 4),
     ],
 )
-def test_the_slots_that_will_come_are_counted(monkeypatch, conf, slots):
-    """Those of executors that are asked for, of dynamic allocation, and with ``spark.task.cpus``."""
-    session = type("Session", (), {"conf": Conf(conf)})()
-    monkeypatch.setattr(job, "find_context", lambda spark: spark)
-    monkeypatch.setattr(job, "_count_slots_now", lambda context: 3)
-    assert job.count_slots_to_come(session, waits=False) == slots
+def test_the_slots_that_will_come_are_counted(conf, profile, slots):
+    """With ``spark.task.cpus`` or a stage's own profile, of executors that are asked for or may be."""
+    assert job.estimate_slots(3, conf.get, **profile) == slots
+
+
+def test_a_profile_says_what_a_task_needs(spark):
+    """Its cores for a task and an executor are what is counted with."""
+    task, executor = TaskResourceRequests().cpus(2), ExecutorResourceRequests().cores(6)
+    profile = ResourceProfileBuilder().require(task).require(executor).build
+    assert job._read_profile(profile) == (6, 2)
+    assert job._read_profile(ResourceProfileBuilder().require(task).build) == (None, 2)

@@ -18,7 +18,7 @@ from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark import download
 from cfetch.plugins.spark.frames import pieces
 from cfetch.plugins.spark.frames.download import _choose_options, _make_work
-from cfetch.plugins.spark.frames.pieces import _make_scratch, bring_rows, cut_pieces, open_row_directory
+from cfetch.plugins.spark.frames.pieces import bring_rows, cut_pieces, make_scratch, open_row_directory
 from cfetch.plugins.spark.frames.spread import Spread
 from cfetch.plugins.spark.frames.url_rows import SAME_PATH
 from tests.plugins.spark.serving import asked, serving
@@ -288,12 +288,12 @@ def test_a_killed_task_leaves_its_files_to_the_next(origin, tmp_path, monkeypatc
     (own,) = tmp_path.iterdir()
     killed = os.fork()
     if not killed:
-        with _make_scratch() as left:
+        with make_scratch() as left:
             (left / "x").touch()
             os._exit(0)
     os.waitpid(killed, 0)
     assert len(list(tmp_path.iterdir())) == 2
-    with _make_scratch() as third:
+    with make_scratch() as third:
         assert set(tmp_path.iterdir()) == {own, third}
     assert list(living) == []
     assert list(tmp_path.iterdir()) == []

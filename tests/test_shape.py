@@ -20,6 +20,10 @@ ROOT = Path(__file__).parents[1]
 # The latest of 19 rooms is the plug-in ``sources``: the schemes beyond http and object stores have a place of
 # their own, so that a further scheme is one file there and none in the core.
 MOST_MODULES, MOST_LINES, MOST_ROOMS = 200, 32_000, 19
+WHEN_SLOW = {  # what set the end of a long run, and who is cancelled
+    "cfetch.show.live.files_under_way", "cfetch.show.live.prediction", "cfetch.show.live.time_left",
+    "cfetch.straggler.evidence",
+}  # fmt: skip
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / "cfetch").rglob("*.py"))
@@ -94,12 +98,14 @@ def run_recorded(list_of_files, folder):
 def test_a_plain_download_imports_a_part_of_cfetch(list_of_files, tmp_path):
     """At most 200 modules and 32,000 lines, in all processes of the command together.
 
-    On a busy machine a run explains what set its end, and cancels attempts, and is no plain one: so the
-    smallest of three counts. If it imports more: import what a plain run does not use where it is first
-    needed, with the reason beside it, or move a type or a constant to a lower module.
+    On a busy machine a run also explains what set its end, and cancels attempts: so what only some of three
+    runs imported does not count, nor what slowness alone brings. If it imports more: import what a plain run
+    does not use where it is first needed, with the reason beside it, or move a type or a constant to a lower
+    module.
     """
     runs = [run_recorded(list_of_files, tmp_path / str(number)) for number in range(3)]
-    imported = min(runs, key=len)
+    imported = set.intersection(*runs) - WHEN_SLOW
+    assert FILES.keys() >= WHEN_SLOW
     lines = sum(count_lines(FILES[name]) for name in imported)
     assert (len(imported) <= MOST_MODULES, lines <= MOST_LINES) == (True, True), (len(imported), lines)
 

@@ -13,7 +13,7 @@ Listeners of a run::
     digest.py           the sums of many records, which a task makes for the driver (pure)
     event_records.py    the events that the metrics keep (pure)
     causes.py           failures grouped by cause (pure)
-    ending.py           the cause that decided the end of a run (pure); ending_text.py: in words
+    ending.py  last_file.py    the cause that decided the end of a run (pure); ending_text.py: in words
     remedies.py         what a person does about failures (pure)
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
     left_alone.py       how long an entry with several attempts would have held its place (pure)

@@ -22,9 +22,7 @@ Memory is bounded: the latest ``KEPT`` entries are kept, or up to twice as many,
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from operator import attrgetter
-from statistics import median
 from typing import NamedTuple, TypeGuard
 
 import msgspec
@@ -40,9 +38,6 @@ BOUNDS = (
 KEPT = 1024  # the most attempts that may be under way at the same time
 LEAST_S = 1.0
 LEAST_SHARE = 0.1
-SLOW = 0.5  # a slow file has less than this share of the usual rate of its host
-NO_FASTER = 1.5  # up to this multiple of the first attempt's rate, a fresh attempt was no faster
-OLD_S = 0.3  # a younger attempt may still be connecting
 LEARNED = "more were not faster, or it could not bear more"
 FULL = 0.8  # a limit of which this share was used on average was reached nearly all the time
 WAITED = 3  # entries: if this many begin in the tail, they had waited for a place
@@ -219,44 +214,14 @@ class Ending:
             return msgspec.structs.replace(
                 common, bound="pause" if is_paused else "retry", reason=failed[-1] if failed else None
             )
-        return self._explain_file(common, last, latest, began_s)
+        from cfetch.show.last_file import explain_file  # a short run waits for no last file
+
+        return explain_file(common, last, latest, began_s)
 
     def _find_reason(self, host: str, limits: RunLimits) -> str | None:
         """Why a host got no more places; None: it got as many as ``--per-host`` states."""
         is_stated = limits.per_host is not None and self.widths.get(host, limits.per_host) >= limits.per_host
         return None if is_stated else LEARNED
-
-    def _explain_file(
-        self, common: Tail, last: FileRecord, latest: Sequence[FileRecord], began_s: float
-    ) -> Tail:
-        came = sum(
-            attempt.bytes * _overlap_s(attempt, began_s, attempt.end_s) / (attempt.end_s - attempt.start_s)
-            for attempt in last.attempts
-            if attempt.end_s > attempt.start_s
-        )
-        rate_bps = came / common.seconds
-        usual = [
-            _rate_bps(record.attempts[-1])
-            for record in latest
-            if record.host == last.host and record is not last and record.status == "done"
-        ]
-        usual_bps = median(usual) if usual else None
-        is_slow = usual_bps is not None and rate_bps < SLOW * usual_bps
-        first, *others = last.attempts
-        fresh = sum(
-            attempt.end_s - attempt.start_s >= OLD_S and _rate_bps(attempt) <= NO_FASTER * _rate_bps(first)
-            for attempt in others
-        )
-        return msgspec.structs.replace(
-            common,
-            bound="slow file" if is_slow else "large file",
-            rate_bps=round(rate_bps, 1),
-            usual_bps=None if usual_bps is None else round(usual_bps, 1),
-            fresh=fresh if is_slow else 0,
-            helpers=sum(attempt.helper for attempt in last.attempts),
-            failed=(last.error_kind or "unknown") if last.status == "failed" else None,
-            at_once=_count_at_once(last),
-        )
 
     def _find_rate_limit(self, limits: RunLimits) -> Tail | None:
         """Find the rate limit that the whole run has reached; then the last file itself was not slow."""
@@ -313,19 +278,8 @@ def find_tail(records: Sequence[FileRecord], places: int) -> float:
     return steps[-1][0]
 
 
-def _count_at_once(record: FileRecord) -> int:
-    """The most attempts at the record's file that were under way at the same time."""
-    spans = [(attempt.start_s, attempt.end_s) for attempt in record.attempts]
-    steps = sorted(step for start_s, end_s in spans for step in ((start_s, 1), (end_s, -1)))
-    return max(accumulate(step for _, step in steps), default=0)
-
-
 def _is_rate(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and 0 < value < 1 << 63
-
-
-def _rate_bps(attempt: AttemptRecord) -> float:
-    return attempt.bytes / max(attempt.end_s - attempt.start_s, 0.001)
 
 
 def _overlap_s(attempt: AttemptRecord, from_s: float, to_s: float) -> float:

@@ -17,7 +17,8 @@ Read in this order::
     directory.py  name_folding.py    a directory, beneath a held descriptor; which names are one file there
     refusals.py           what it means that the system refuses a call for one file (pure)
     lacking.py  file_system.py    what a file system may lack, and what is given up then; asks one
-    source_records.py  etags.py  batch_records.py    its records of published files and of committed batches
+    source_records.py  sources_in_state.py  etags.py  batch_records.py
+                          its records of published files and of committed batches
     standing_files.py  standing_proofs.py    files in place, and what proves that they are the entries'
     moves.py  batch_record_edits.py          moves; records amended
     memory_volume.py      a volume of files that a reader takes from memory

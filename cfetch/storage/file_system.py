@@ -16,7 +16,8 @@ from typing import NamedTuple
 from cfetch.storage import lacking
 from cfetch.storage.locks import take_lock
 from cfetch.storage.name_folding import ask_folding
-from cfetch.storage.source_records import SourceRecord, set_source
+from cfetch.storage.source_records import set_source
+from cfetch.storage.volume_values import SourceRecord
 
 _PREFIX = ".cfetch-doctor-"
 _MOUNTS = Path("/proc/self/mountinfo")

@@ -18,7 +18,7 @@ from cfetch.base.secret import printable
 from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.files import volume_fault
 from cfetch.storage.part import Part
-from cfetch.storage.source_records import SourceRecord
+from cfetch.storage.volume_values import SourceRecord
 
 JOINED = "j"  # prefix of the names of such files among the parts; they are of no use to a later run
 COPY_BYTES = 128 << 10  # at a time: four times as fast as 1 MiB, which leaves the processor's cache

@@ -26,8 +26,8 @@ from cfetch.storage.directory import Directory, spare_foreign
 from cfetch.storage.disk import Disk
 from cfetch.storage.files import volume_fault
 from cfetch.storage.resume import IN_RANGES, beside, encode_note, identity_of, in_ranges, note_for, part_name
-from cfetch.storage.source_records import SourceRecord
 from cfetch.storage.staging import Leftover, boot_id
+from cfetch.storage.volume_values import SourceRecord
 
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges

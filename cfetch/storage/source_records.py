@@ -10,17 +10,16 @@ If an ETag has more than 64 characters, the record keeps only its hash (``etags`
 by the file's time of change, and the ETag in the answer is compared (``volume.unless_changed``); if the
 server knows no times, the file is fetched again.
 
-If the file system has no extended attributes, the records of a directory's files are in one file of the
-state directory, ``sources/<hash of the directory's name>``, a line each; the last line counts. Such a record
-is valid only for a file of its size and time of change, as it does not stay with the file.
+If the file system has no extended attributes, the records are in the state directory (``sources_in_state``).
 """
 
 import base64
 import errno
-import hashlib
 import os
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,24 +27,14 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import SafePath
 from cfetch.storage.descriptors import HeldDirectories
 from cfetch.storage.etags import is_hash, keep_etag
-from cfetch.storage.files import STATE_NAME
-from cfetch.storage.group_rights import create_file
 from cfetch.storage.lacking import ATTRIBUTES
+from cfetch.storage.volume_values import SourceRecord
+
+if TYPE_CHECKING:
+    from cfetch.storage.sources_in_state import SourcesInState
 
 ATTRIBUTE = "user.cfetch.source"
-SOURCES = "sources"  # below the volume's state directory
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-class SourceRecord(msgspec.Struct, frozen=True):
-    """``identity`` is a hash of the link; ``etag`` is the kept form of the bytes' strong ETag.
-
-    ``size_bytes`` is the size of the file when it was published. None: not known.
-    """
-
-    identity: str
-    etag: str | None = None
-    size_bytes: int | None = None
 
 
 # A byte for the form, 16 for the identity, 6 for the size, and the ETag without its quotes, or its hash. Up
@@ -67,7 +56,6 @@ class _Earlier(msgspec.Struct, forbid_unknown_fields=True):
 # Earlier versions wrote JSON: an object, or a pair with the identity in base64; a hash in place of the ETag.
 _OBJECT = msgspec.json.Decoder(_Earlier)
 _PAIR = msgspec.json.Decoder(tuple[str, str | None])
-_LINE = msgspec.json.Decoder(tuple[str, int, int, str, str | None])
 
 
 def _encode_source(source: SourceRecord) -> bytes:
@@ -122,8 +110,6 @@ class SourceRecords:
     def __init__(self, root: Path, held: HeldDirectories) -> None:
         self._name = os.fsencode(root) + b"/"
         self._held = held
-        self._parent: str | None = None  # without attributes: the directory whose records were read last
-        self._records: dict[str, tuple[int, SourceRecord]] = {}
 
     def find(self, path: SafePath) -> SourceRecord | None:
         """The source of the file at ``path``, as noted by ``note``; None: it is not known.
@@ -147,7 +133,7 @@ class SourceRecords:
             try:
                 return source_of(descriptor)
             except OSError:
-                return self._find_in_state(path, os.fstat(descriptor))
+                return self._in_state.find(path, os.fstat(descriptor))
             finally:
                 os.close(descriptor)
         return None
@@ -163,7 +149,7 @@ class SourceRecords:
             set_source(descriptor, source)
         except OSError:
             with suppress(OSError):
-                self._note_in_state(path, source, os.fstat(descriptor).st_mtime_ns)
+                self._in_state.note(path, source, os.fstat(descriptor).st_mtime_ns)
 
     def changed_s(self, path: SafePath) -> float:
         """The time of the last change of the file at ``path``, in seconds since 1970; 0: not known."""
@@ -173,47 +159,8 @@ class SourceRecords:
             return os.stat(leaf.encode(), dir_fd=directory, follow_symlinks=False).st_mtime
         return 0.0
 
-    def _note_in_state(self, path: str, source: SourceRecord, changed_ns: int) -> None:
-        parent, _, leaf = path.rpartition("/")
-        etag = keep_etag(source.etag)
-        line = msgspec.json.encode((leaf, changed_ns, source.size_bytes or 0, source.identity, etag))
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        directory = self._held.open_below(f"{STATE_NAME}/{SOURCES}", mode=0o700)
-        try:
-            descriptor = create_file(_name_of(parent), flags, 0o600, dir_fd=directory)
-        finally:
-            os.close(directory)
-        try:
-            os.write(descriptor, b"\n" + line)  # the line break first: the line before may be torn
-        finally:
-            os.close(descriptor)
-        self._parent = None
+    @cached_property
+    def _in_state(self) -> "SourcesInState":
+        from cfetch.storage.sources_in_state import SourcesInState  # few file systems have no attributes
 
-    def _find_in_state(self, path: str, status: os.stat_result) -> SourceRecord | None:
-        """The record of the file that has this ``status`` now."""
-        parent, _, leaf = path.rpartition("/")
-        if parent != self._parent:
-            self._records = self._read(parent)
-            self._parent = parent
-        changed_ns, source = self._records.get(leaf, (0, None))
-        fits = source is not None and (changed_ns, source.size_bytes) == (status.st_mtime_ns, status.st_size)
-        return source if fits else None
-
-    def _read(self, parent: str) -> dict[str, tuple[int, SourceRecord]]:
-        records: dict[str, tuple[int, SourceRecord]] = {}
-        with suppress(OSError):
-            descriptor = os.open(
-                f"{STATE_NAME}/{SOURCES}/{_name_of(parent)}",
-                os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC,
-                dir_fd=self._held.root_fd,
-            )
-            with os.fdopen(descriptor, "rb") as file:
-                for line in file:
-                    with suppress(*NOT_DECODED):  # torn by a crash
-                        leaf, changed_ns, size_bytes, identity, etag = _LINE.decode(line)
-                        records[leaf] = changed_ns, SourceRecord(identity, etag, size_bytes)
-        return records
-
-
-def _name_of(parent: str) -> str:
-    return hashlib.blake2b(parent.encode(), digest_size=16).hexdigest()
+        return SourcesInState(self._held)

@@ -15,7 +15,7 @@ from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.directory import Directory
 from cfetch.storage.resume import identity_of
-from cfetch.storage.source_records import SourceRecord
+from cfetch.storage.volume_values import SourceRecord
 
 MOST_HASHED_BYTES = 256 << 10  # a larger file is read by a worker, in a thread if need be
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -17,6 +17,17 @@ Ended = Callable[[CfetchError | None], None]
 BATCHES = "batches"  # below the volume's state directory: one file a batch
 
 
+class SourceRecord(msgspec.Struct, frozen=True):
+    """``identity`` is a hash of the link; ``etag`` is the kept form of the bytes' strong ETag.
+
+    ``size_bytes`` is the size of the file when it was published. None: not known.
+    """
+
+    identity: str
+    etag: str | None = None
+    size_bytes: int | None = None
+
+
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A batch that is committed on the volume of this record (``cfetch.batch/1``).
 

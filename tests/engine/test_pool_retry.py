@@ -9,7 +9,8 @@ from cfetch.base.errors import Transient
 from cfetch.base.events import EntryFinished, Progress, RetryScheduled
 from cfetch.base.secret import SecretUrl
 from cfetch.storage.resume import identity
-from cfetch.storage.source_records import SourceRecord, set_source, source_of
+from cfetch.storage.source_records import set_source, source_of
+from cfetch.storage.volume_values import SourceRecord
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import Reply
 

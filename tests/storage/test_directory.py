@@ -14,7 +14,9 @@ from cfetch.storage.descriptors import MOST_NAMES
 from cfetch.storage.directory import Directory
 from cfetch.storage.etags import is_hash, is_same
 from cfetch.storage.part import Part
-from cfetch.storage.source_records import ATTRIBUTE, SUPERSEDED, SourceRecord, _name_of, set_source, source_of
+from cfetch.storage.source_records import ATTRIBUTE, SUPERSEDED, set_source, source_of
+from cfetch.storage.sources_in_state import name_records
+from cfetch.storage.volume_values import SourceRecord
 from tests.engine.drive import entry_of, tree
 
 DATA = bytes(range(256)) * 8
@@ -344,7 +346,7 @@ def test_without_attributes_the_state_directory_tells_where_files_came_from(volu
     assert volume.sources.find(safe_path("d/b")) is None
     volume.supersede(safe_path("d/a"))
     assert volume.sources.find(safe_path("d/a")).identity == SUPERSEDED.identity
-    log = root / ".cfetch/sources" / _name_of("")
+    log = root / ".cfetch/sources" / name_records("")
     log.write_bytes(log.read_bytes()[:-5])
     published(volume, "e")
     assert volume.sources.find(safe_path("c")) is None

@@ -8,9 +8,9 @@ from cfetch.base.secret import SecretUrl
 from cfetch.storage import standing_proofs
 from cfetch.storage.directory_volume import DirectoryVolume
 from cfetch.storage.resume import identity
-from cfetch.storage.source_records import SourceRecord, set_source
+from cfetch.storage.source_records import set_source
 from cfetch.storage.standing_files import StandingFiles
-from cfetch.storage.volume_values import Standing
+from cfetch.storage.volume_values import SourceRecord, Standing
 from tests.engine.drive import entry_of
 
 DATA = b"0123456789"

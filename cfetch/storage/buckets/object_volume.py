@@ -22,9 +22,16 @@ from cfetch.storage.buckets.object_part import BucketOfRun, ObjectPart
 from cfetch.storage.buckets.object_store import MAX_KEY_BYTES, ObjectStore
 from cfetch.storage.directory import foreign_file
 from cfetch.storage.files import STATE_NAME
-from cfetch.storage.source_records import SourceRecord
 from cfetch.storage.standing_proofs import vouch
-from cfetch.storage.volume_values import BATCHES, BatchRecord, Ended, Holding, Standing, unless_changed
+from cfetch.storage.volume_values import (
+    BATCHES,
+    BatchRecord,
+    Ended,
+    Holding,
+    SourceRecord,
+    Standing,
+    unless_changed,
+)
 
 BEGUN = f"{STATE_NAME}/begun"  # one empty object for each batch that is being staged
 LOOKS_AT_A_TIME = 32  # look-ups at a time: some 600 a second

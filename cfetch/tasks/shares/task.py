@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -55,15 +55,12 @@ from cfetch.tasks.hub.receipts import (
     leave_receipt,
     share_receipt_name,
 )
-from cfetch.tasks.shares.task_destination import open_destination
+from cfetch.tasks.shares.task_destination import Apart, open_destination
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
-
-if TYPE_CHECKING:
-    from cfetch.tasks.shares.apart import Apart
 
 IDLE_S = 15.0  # for which an idle connection is kept
 LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no sooner than that
@@ -259,7 +256,7 @@ async def run_pool(
     reporter: Reporter,
     on_life: Callable[[], None],
     beside: Beside,
-    apart: "Apart | None" = None,
+    apart: Apart | None = None,
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock = SystemClock()

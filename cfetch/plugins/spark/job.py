@@ -102,7 +102,8 @@ def _read_profile(profile: "ResourceProfile | None") -> tuple[float | None, floa
     if profile is None:
         return None, None
     task, executor = profile.taskResources.get("cpus"), profile.executorResources.get("cores")
-    return executor and executor.amount, task and task.amount
+    cores, cpus = (None if each is None else float(each.amount) for each in (executor, task))
+    return cores, cpus
 
 
 def estimate_slots(

@@ -13,9 +13,10 @@ from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext
 from cfetch.base.config.settings import Settings
 from cfetch.base.config.units import size_text
 from cfetch.base.errors import ConfigError, ManifestError, Problem, UsageError
+from cfetch.base.events import MEMORY
 from cfetch.base.secret import printable
 from cfetch.manifest.plan import Plan
-from cfetch.run.stream_run import MEMORY, Outbox, StreamEngine, StreamGuard
+from cfetch.run.stream_run import Outbox, StreamEngine, StreamGuard
 from cfetch.storage.files import local_fault
 
 LEAST_BYTES = 1 << 20  # of memory: some 16 downloads with a buffer of 64 KiB each

@@ -36,10 +36,19 @@ Anything else that escapes is a bug in cfetch: exit 70.
 """
 
 import traceback
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from cfetch.base.records import Summary
+
+
+class _OfInstances(property):
+    """A property that the class itself does not have: PyTorch calls ``kind(message=…)`` where it has one."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:  # noqa: ANN401 - a property's
+        if instance is None:
+            raise AttributeError
+        return super().__get__(instance, owner)
 
 
 class CfetchError(Exception):
@@ -49,7 +58,7 @@ class CfetchError(Exception):
     retryable: ClassVar[bool] = False
     kind: ClassVar[str] = "bug"
 
-    @property
+    @_OfInstances
     def message(self) -> str:
         """What happened, to what, and what to do next."""
         return str(self)

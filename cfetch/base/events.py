@@ -21,6 +21,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, gc=False):
     t_s: float
 
 
+MEMORY = "memory"  # the destination of files that are handed to a reader; directories have absolute names
+
+
 class RunStarted(Event, frozen=True, kw_only=True):
     """The plan is frozen and the workers start. ``settings`` holds no secrets.
 

@@ -126,7 +126,7 @@ class Catalogue:
         except sqlite3.Error as error:
             name = name_error(error)
             if name == "SQLITE_BUSY":
-                raise Held("another process syncs this source to here already; wait for it") from None
+                raise self._make_held_error() from None
             if name.startswith(_REFUSALS):
                 raise LocalFault(f"cannot use {self._path}: {name}") from None
             raise self._explain_damage(name) from None
@@ -134,6 +134,18 @@ class Catalogue:
             raise local_fault(error, f"cannot use {self._path}") from None
         except ValueError:  # also SQLite's message, if it has a name that is not UTF-8
             raise self._explain_damage(NOT_OURS) from None
+
+    def _make_held_error(self) -> Held:
+        from cfetch.storage.lock_holders import find_holder_of  # few syncs meet another one
+
+        assert self._path is not None
+        holder = find_holder_of(self._path)
+        return Held(
+            f"another run syncs this source to here ({holder.shown}); wait until it has ended, or end it, "
+            "and run the same command again",
+            host=holder.host,
+            pid=holder.pid,
+        )
 
     def _explain_damage(self, what: str) -> LocalFault:
         return LocalFault(

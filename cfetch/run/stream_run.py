@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
+from cfetch.base.events import MEMORY
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.entry_records import EntryRecords
 from cfetch.engine.idle_workers import IdleWorkers
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from cfetch.engine.batches.borne import Bears
     from cfetch.manifest.entries import Entries
     from cfetch.storage.volume import Volume
-
-MEMORY = "memory"  # the name of the volume, in metrics
 
 
 class Handed(NamedTuple):

@@ -30,7 +30,8 @@ Read in this order::
     buckets/              object stores as volumes and as sources
     files.py  outputs.py  group_rights.py    own files; those that the user names for results; groups
     own_databases.py  generations.py    SQLite; a tree at a moment
-    locks.py  claims.py   locks of the kernel, and who has one; who may delete what a source no longer has
+    locks.py  lock_holders.py    locks of the kernel; who has one, and for how long
+    claims.py             who may delete what a source no longer has
 
 ::
 

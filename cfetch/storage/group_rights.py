@@ -68,7 +68,17 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError."""
+    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError.
+
+    A file that is there is not opened: to close it would end the locks that this process has on it.
+    """
+    with suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode):
+            if is_for_group(path.parent.stat()):
+                with suppress(PermissionError):  # it is another member's
+                    path.chmod(stat.S_IMODE(mode) | _GROUP_FILE)
+            return
     os.close(create_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 

@@ -10,42 +10,19 @@ is refused, with the next step.
 
 import errno
 import fcntl
-import os
-import socket
-from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from cfetch.base.errors import Held, LocalFault
-from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
 
 NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF})
 """The errors of file systems without locks; EBADF: NFS, for a file that is open for reading alone."""
 
-_KERNELS_LOCKS = Path("/proc/locks")
-_MOST_NOTE_BYTES = 4096
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """The process that has a lock, as far as it is known. Its note in the file may have more fields."""
-
-    host: str = ""
-    pid: int = 0
-
-    @property
-    def shown(self) -> str:
-        """The process as messages name it."""
-        if not self.pid:
-            return "another process"
-        return f"process {self.pid}" + (f" on {printable(self.host)}" if self.host else "")
-
 
 def take_lock(descriptor: int, held: str, *, shared: bool = False, waits: bool = False) -> bool:
     """Take the lock of an open file or directory; False: its file system has no locks.
 
-    ``held``: the message if another process has it; ``{holder}`` in it becomes the name of that process.
+    ``held``: the message if another process has it; ``{holder}`` in it becomes that process.
 
     Raises Held, OSError.
     """
@@ -53,6 +30,8 @@ def take_lock(descriptor: int, held: str, *, shared: bool = False, waits: bool =
     try:
         fcntl.flock(descriptor, how)
     except BlockingIOError:
+        from cfetch.storage.lock_holders import find_holder  # few runs meet another one
+
         holder = find_holder(descriptor)
         text = held.replace("{holder}", holder.shown)
         raise Held(text, host=holder.host, pid=holder.pid) from None
@@ -80,19 +59,3 @@ def need_lock(
 def release_lock(descriptor: int) -> None:
     """Release the lock before the file is closed, if it was taken. Raises OSError."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def find_holder(descriptor: int) -> Holder:
-    """The process that has the lock: by its note in the file, else by the kernel's list of locks."""
-    with suppress(OSError, *NOT_DECODED):
-        holder = msgspec.json.decode(os.pread(descriptor, _MOST_NOTE_BYTES, 0), type=Holder)
-        if holder.pid:
-            return holder
-    with suppress(OSError, ValueError):
-        status = os.fstat(descriptor)
-        place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-        for line in _KERNELS_LOCKS.read_text("ascii").splitlines():
-            words = line.split()  # number, kind, ADVISORY, READ or WRITE, pid, place, range
-            if len(words) > 5 and words[1] == "FLOCK" and words[5] == place and int(words[4]) > 0:
-                return Holder(socket.gethostname(), int(words[4]))
-    return Holder(socket.gethostname())

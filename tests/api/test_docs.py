@@ -61,10 +61,11 @@ def test_the_examples_run_one_after_the_other(place, site, capsys):
 
 
 def test_the_data_set_of_the_page_shares_files_among_workers(site, monkeypatch):
-    """Each worker reads its own files, in order; PyTorch itself is too large for the tests."""
+    """Each worker reads its own files, in order, or none; PyTorch itself is too large for the tests."""
     site.bodies = {f"{number}.arrow": write_arrow(number) for number in range(4)}
     (example,) = re.findall(r"```py\n(.*?)\n\n\nfor batch in DataLoader", TEXT, re.DOTALL)
     workers = [SimpleNamespace(id=number, num_workers=2) for number in range(2)]
+    workers.append(SimpleNamespace(id=4, num_workers=5))
     loader = SimpleNamespace(DataLoader=None, IterableDataset=object, get_worker_info=lambda: workers[0])
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "torch.utils", SimpleNamespace())
@@ -75,6 +76,14 @@ def test_the_data_set_of_the_page_shares_files_among_workers(site, monkeypatch):
     assert [row["n"] for row in rows] == [0, 1, 2, 6, 7, 8]
     workers.pop(0)
     assert [row["n"] for row in rows] == [3, 4, 5, 9, 10, 11]
+    workers.pop(0)
+    assert list(rows) == []
+
+
+def test_no_error_seems_to_be_made_of_a_keyword():
+    """PyTorch makes a worker's error anew, with ``message=…`` if the class has such an attribute."""
+    assert not hasattr(cfetch.UsageError, "message")
+    assert cfetch.UsageError("no").message == "no"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``download --to -``: files go to standard output, as a tar archive or one after the other."""
 
 import io
+import re
 import subprocess
 import sys
 import tarfile
@@ -53,6 +54,8 @@ def test_what_cannot_be_had_lacks_in_an_archive_and_ends_joined_bytes(site, run)
     del site.files[NAMES[2]]
     code, archive, messages = run("--ordered")
     assert (code, len(members(archive)), "2.bin: HTTP 404" in messages) == (1, 4, True)
+    assert "then run the same command again: all files are fetched anew\n" in messages
+    assert re.search(r"^partly done: 4 of 5 files handed over, ", messages, re.MULTILINE)
     code, joined, _ = run("--joined")
     assert (code != 0, joined) == (True, site.files[NAMES[0]] + site.files[NAMES[1]])
 

@@ -9,6 +9,7 @@ from cfetch.base.errors import Held, LocalFault
 from cfetch.manifest.entry import SafePath
 from cfetch.run.catalogue import COMMIT_FILES, Catalogue, Own, locate_catalogue
 from cfetch.storage.directory import Identity
+from cfetch.storage.lock_holders import find_holder_of
 
 
 def entered(catalogue, path, version=None, *, is_own=True):
@@ -86,8 +87,13 @@ def test_text_that_is_no_utf_8_and_a_symlink(tmp_path):
 def test_one_at_a_time(tmp_path):
     """The other one is told; nothing of it was changed."""
     path = tmp_path / "c"
-    with Catalogue(path), pytest.raises(Held, match="syncs this source"), Catalogue(path):
+    with Catalogue(path), pytest.raises(Held, match=f"process {os.getpid()} on") as held, Catalogue(path):
         pass
+    assert "another run syncs this source to here" in str(held.value)
+    with Catalogue(path):
+        with pytest.raises(Held), Catalogue(path):
+            pass
+        assert find_holder_of(path).pid == os.getpid()  # the attempt has not ended the lock
     path.write_bytes(b"no database" * 100)
     with pytest.raises(LocalFault, match="SQLITE_NOTADB"), Catalogue(path):
         pass

@@ -3,14 +3,17 @@
 import errno
 import fcntl
 import os
+import re
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
 from cfetch.base.errors import Held, LocalFault
-from cfetch.storage.locks import NO_LOCKS, find_holder, need_lock, take_lock
+from cfetch.storage.lock_holders import find_holder
+from cfetch.storage.locks import NO_LOCKS, need_lock, take_lock
 from cfetch.timeline.owner import this_owner
 
 HOLD = """
@@ -42,15 +45,16 @@ def test_the_holder_of_a_lock_is_named(tmp_path, opened):
             take_lock(opened, "{holder} works here", shared=True)
         other.stdin.close()
     assert (raised.value.pid, raised.value.host) == (pid, socket.gethostname())
-    assert str(raised.value) == f"process {pid} on {socket.gethostname()} works here"
+    assert re.fullmatch(rf"process {pid} on {socket.gethostname()}, for \d+ s works here", str(raised.value))
 
 
 def test_the_note_in_a_file_names_its_holder_first(tmp_path):
     """A process of another machine is known by its note alone, which may hold more than host and pid."""
     path = tmp_path / "lock"
     path.write_bytes(b'{"host": "elsewhere", "pid": 17, "machine": "m"}')
+    os.utime(path, (0, time.time() - 600))
     with path.open("rb") as file:
-        assert find_holder(file.fileno()).shown == "process 17 on elsewhere"
+        assert find_holder(file.fileno()).shown == "process 17 on elsewhere, for 10 min"
     path.write_bytes(b"torn {")
     with path.open("rb") as file:
         assert find_holder(file.fileno()).shown == "another process"

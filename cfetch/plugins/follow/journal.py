@@ -46,7 +46,10 @@ FILTER = "filter.json"
 BEGIN = "begin.json"
 IN_STEP_S = 60.0  # a follower with nothing to do does not write to the disk more often
 SNAPSHOT = "resync.sqlite"  # while it is there, the follower compares its files with the feed
-HELD = "{holder} follows this feed into this destination already; wait for it, or stop it"
+HELD = (
+    "another run follows this feed into this destination ({holder}); wait until it has ended, or end it, and "
+    "run the same command again; --status shows how far it is"
+)
 
 
 class _Round(msgspec.Struct, frozen=True, array_like=True):

@@ -20,11 +20,13 @@ def closing_lines(
     failures_named: int = 0,
     end: EndRecord | None = None,
     refetches: bool = False,
+    is_streamed: bool = False,
 ) -> list[str]:
     """The summary as printable lines for a person, the verdict last, where a terminal shows it.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
     ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again.
+    ``is_streamed``: the files were handed to a reader, and are nowhere now.
     """
     if summary.status == "completed" and not summary.files.total:
         return ["done: there was nothing to download"]
@@ -32,7 +34,8 @@ def closing_lines(
     if not summary.bytes.fetched:
         received = f"nothing received in {duration(summary.elapsed_s)}"
     why = [f"  {reason}"] if (reason := _stop_reason(summary, stopping)) else []
-    head = f"{_choose_headline(summary, stopping)}: {_count_in_place(summary)}, {received}"
+    counted = _count_in_place(summary, is_streamed=is_streamed)
+    head = f"{_choose_headline(summary, stopping)}: {counted}, {received}"
     is_alone = summary.files.total == summary.files.failed == 1  # then its own line says all
     volumes, failures = [], []
     if summary.volumes or summary.files.failed:
@@ -46,7 +49,13 @@ def closing_lines(
         *failures,
         *_event_lines(summary),
         *([] if is_alone else _end_lines(end, is_one=summary.files.total == 1)),
-        *_pointer_lines(summary, refetches=refetches, is_alone=is_alone, stopping=stopping or ""),
+        *_pointer_lines(
+            summary,
+            refetches=refetches,
+            is_streamed=is_streamed,
+            is_alone=is_alone,
+            stopping=stopping or "",
+        ),
         *why,
         head,
     ]
@@ -73,12 +82,13 @@ def closing_line(summary: Summary, stopping: str | None = None) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _count_in_place(summary: Summary) -> str:
+def _count_in_place(summary: Summary, *, is_streamed: bool = False) -> str:
     files = summary.files
     if isinstance(summary.completed_by_other, int):
         whole = f"{summary.completed_by_other:,} of {plural(files.total, 'file')} in place"
         return f"{whole} by another run, {files.done:,} by this one"
-    return f"{files.done + files.skipped:,} of {plural(files.total, 'file')} in place"
+    where = "handed over" if is_streamed else "in place"
+    return f"{files.done + files.skipped:,} of {plural(files.total, 'file')} {where}"
 
 
 def _stop_reason(summary: Summary, stopping: str | None) -> str:
@@ -128,11 +138,15 @@ def _mitigation_text(summary: Summary) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _pointer_lines(summary: Summary, *, refetches: bool, is_alone: bool, stopping: str) -> list[str]:
+def _pointer_lines(
+    summary: Summary, *, refetches: bool, is_streamed: bool, is_alone: bool, stopping: str
+) -> list[str]:
     again = "run the same command again: files in place are skipped"
     if is_alone:
         again = "run the same command again"
-    if refetches:
+    if is_streamed:
+        again = "run the same command again: all files are fetched anew"
+    elif refetches:
         again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
         then = "" if "the same command" in stopping else f"once the cause is gone, {again}"

@@ -182,7 +182,7 @@ class Facts:
         ]
         text = (
             f"{percent_text(view)}, "
-            f"{view.files_in_place:,} of {plural(files, 'file')} in place, "
+            f"{view.files_in_place:,} of {plural(files, 'file')} {view.where}, "
             f"{size(view.bytes_in_hand)}{total_text(view)}, {rate(view.rate_bps)}, "
             f"{_count_active(event)} active"
             + (f", about {duration(time_left.seconds)} left" if time_left else "")
@@ -236,6 +236,7 @@ class Facts:
             failures_named=named,
             end=self.view.end,
             refetches=self.view.refetches,
+            is_streamed=self.view.is_streamed,
         )
         return Fact(event.t_s, "finished", "error" if summary.exit_code else "info", "\n".join(lines), data)
 

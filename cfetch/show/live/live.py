@@ -175,7 +175,13 @@ class _Shown:
 
 
 def _close(console: Console, view: View, summary: Summary) -> None:
-    *rest, verdict = closing_lines(summary, view.stopping, end=view.end, refetches=view.refetches)
+    *rest, verdict = closing_lines(
+        summary,
+        view.stopping,
+        end=view.end,
+        refetches=view.refetches,
+        is_streamed=view.is_streamed,
+    )
     for line in rest:
         for piece in _wrap(line, console.width):
             console.print(Text(piece), soft_wrap=True)

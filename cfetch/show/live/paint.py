@@ -139,7 +139,7 @@ def _draw_files(view: View, run: RunStarted, progress: Progress, width: int) -> 
     if run.files == 1 and progress.active:
         return [(0, shorten(progress.active[0].path, max(LEAST_NAME, width - ONE_FILE_NUMBERS)), "bold")]
     words = f" of {plural(run.files, 'file')}"
-    return [(0, count(view.files_in_place), "bold"), (0, words, ""), (4, " in place", "")]
+    return [(0, count(view.files_in_place), "bold"), (0, words, ""), (4, f" {view.where}", "")]
 
 
 def _draw_last_minute(view: View, width: int) -> Text:

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.events import (
+    MEMORY,
     BreakerClosed,
     EntryFinished,
     Event,
@@ -106,6 +107,16 @@ class View:
     def refetches(self) -> bool:
         """Whether files in place are fetched again."""
         return self.run is not None and self.run.settings.get("existing") == "refetch"
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the files are handed to a reader, so that no later run finds them."""
+        return self.run is not None and self.run.destination == MEMORY
+
+    @property
+    def where(self) -> str:
+        """Where the finished files are, in the words of a count."""
+        return "handed over" if self.is_streamed else "in place"
 
     def _note_trouble(self, event: Event) -> None:
         if isinstance(event, StragglerCancelled):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -144,7 +145,10 @@ def test_one_follower_at_a_time(tmp_path):
     with pytest.raises(Held) as held, Journal(tmp_path):
         pass
     assert (held.value.pid, held.value.host) == (child.pid, os.uname().nodename)
-    assert str(held.value).startswith(f"process {child.pid} on {os.uname().nodename} follows this feed")
+    assert re.match(
+        rf"another run follows this feed .*\(process {child.pid} on {os.uname().nodename}, for \d+ \w+\);",
+        str(held.value),
+    )
     child.kill()
     child.communicate()
     with Journal(tmp_path):

@@ -29,7 +29,22 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's backgro
     sys.dont_write_bytecode = False  # see ``pytest_collection``; commands that tests start still write none
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
-TOGETHER = {  # what shares a server that takes seconds to start, or the syntax trees of all modules
+OBJECT_STORE = (  # the tests that ask moto, whose server takes a second of a processor to start
+    "tests/app/test_bucket_timeline.py",
+    "tests/app/test_clashes.py::test_a_prefix_whose_names_clash_is_not_fetched_again",
+    "tests/app/test_networks.py::test_private_buckets",
+    "tests/app/test_object_sources.py",
+    "tests/app/test_plan_guard.py::test_a_store_in_other_hands",
+    "tests/app/test_second_run.py",
+    "tests/app/test_sync.py::test_a_prefix_over_its_changes",
+    "tests/app/test_verify_store.py",
+    "tests/run/test_store_marks.py",
+    "tests/storage/buckets/test_earlier_records.py",
+    "tests/storage/buckets/test_object_",
+    "tests/storage/test_contracts.py::TestObjectStoreVolume",
+    "tests/timeline/test_bucket_files.py",
+)
+TOGETHER = dict.fromkeys(OBJECT_STORE, "object store") | {  # the same, or what reads all modules as trees
     "tests/base/test_backoff.py": "syntax",
     "tests/base/test_schemes.py": "syntax",
     "tests/test_house.py": "syntax",

@@ -57,6 +57,7 @@ def test_the_wheel_works_where_it_is_installed(wheel, tmp_path):
         "--no-deps",
         "--no-index",
         "--disable-pip-version-check",
+        "--no-compile",
     ]
     call(*pip, "--target", place, wheel, cwd=tmp_path)
     where = call(

@@ -98,16 +98,19 @@ def run_recorded(list_of_files, folder):
 def test_a_plain_download_imports_a_part_of_cfetch(list_of_files, tmp_path):
     """At most 200 modules and 32,000 lines, in all processes of the command together.
 
-    On a busy machine a run also explains what set its end, and cancels attempts: so what only some of three
-    runs imported does not count, nor what slowness alone brings. If it imports more: import what a plain run
-    does not use where it is first needed, with the reason beside it, or move a type or a constant to a lower
-    module.
+    On a busy machine a run also explains what set its end, and cancels attempts: what slowness alone brings
+    does not count, and one of three runs has to be within the limits. If it imports more: import what a plain
+    run does not use where it is first needed, with the reason beside it, or move a type or a constant to a
+    lower module.
     """
-    runs = [run_recorded(list_of_files, tmp_path / str(number)) for number in range(3)]
-    imported = set.intersection(*runs) - WHEN_SLOW
     assert FILES.keys() >= WHEN_SLOW
-    lines = sum(count_lines(FILES[name]) for name in imported)
-    assert (len(imported) <= MOST_MODULES, lines <= MOST_LINES) == (True, True), (len(imported), lines)
+    sizes = []
+    for number in range(3):
+        imported = run_recorded(list_of_files, tmp_path / str(number)) - WHEN_SLOW
+        sizes.append((len(imported), sum(count_lines(FILES[name]) for name in imported)))
+        if sizes[-1][0] <= MOST_MODULES and sizes[-1][1] <= MOST_LINES:
+            return
+    pytest.fail(f"a plain download imports so many modules and lines: {sizes}")
 
 
 @cache

@@ -127,9 +127,9 @@ def serving(files: Mapping[str, Content | bytes], **how) -> Iterator[Origin]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(origin.__aenter__(), loop).result(60)
+        asyncio.run_coroutine_threadsafe(origin.__aenter__(), loop).result(TIMEOUT_S)
         yield origin
-        asyncio.run_coroutine_threadsafe(_closed(origin), loop).result(60)
+        asyncio.run_coroutine_threadsafe(_closed(origin), loop).result(TIMEOUT_S)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()

@@ -154,7 +154,7 @@ def test_who_ignores_the_etag_on_resume_mixes_versions(monkeypatch):
 
     everywhere(monkeypatch, judge, blind)
     monkeypatch.setattr(Network, "open", without_if_range)
-    assert found_out("corruption", lambda seed: hostile(seed, faults=["cut"], endings=QUIET * 3), first=75)
+    assert found_out("corruption", lambda seed: hostile(seed, faults=["cut"], endings=QUIET * 3), first=80)
 
 
 def test_who_publishes_before_verifying_publishes_anything(monkeypatch):
@@ -181,7 +181,7 @@ def test_who_takes_any_range_for_the_asked_one_publishes_other_bytes(monkeypatch
 
     everywhere(monkeypatch, judge, blind)
     assert found_out(
-        "corruption", lambda seed: hostile(seed, faults=["wrong start"], endings=QUIET), first=10
+        "corruption", lambda seed: hostile(seed, faults=["wrong start"], endings=QUIET), first=13
     )
 
 
@@ -204,7 +204,7 @@ def test_who_waits_for_silent_servers_never_ends(monkeypatch):
     """Without the stall rule one silent server holds the run for ever."""
     everywhere(monkeypatch, find_stalled, lambda *watched, **limits: ())
     world = {"faults": ["silent"], "endings": QUIET, "trouble": 0.3, "mitigation": False}
-    assert found_out("liveness", lambda seed: hostile(seed, **world))
+    assert found_out("liveness", lambda seed: hostile(seed, **world), first=4)
 
 
 def test_who_follows_symlinks_writes_outside(monkeypatch):

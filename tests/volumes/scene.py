@@ -17,11 +17,12 @@ from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, tell_e
 from cfetch.plugins.lab.bench.content import Content, Synthetic, pieces
 from cfetch.storage.volume_values import BatchRecord
 
-__all__ = ["KIB", "MIB", "PROJECT", "PYTHON", "Found", "Scene", "Volume", "named", "under"]
+__all__ = ["KIB", "MIB", "PROJECT", "PYTHON", "TIMEOUT_S", "Found", "Scene", "Volume", "named", "under"]
 
 KIB, MIB = 1 << 10, 1 << 20
 PROJECT = Path(__file__).parents[2]
 PYTHON = sys.executable
+TIMEOUT_S = 300  # of a command of seconds, on a machine that is busy with ten other things
 
 
 def named(batches: int, files: int, size_bytes: int = 3 * KIB) -> dict[str, Content]:
@@ -143,7 +144,7 @@ class Scene:
 
     async def ended(self, child: asyncio.subprocess.Process) -> tuple[int, str, str]:
         """Exit code, standard output and error; never a traceback."""
-        out, said = await asyncio.wait_for(child.communicate(), 60)
+        out, said = await asyncio.wait_for(child.communicate(), TIMEOUT_S)
         assert b"Traceback" not in said, said.decode()
         assert child.returncode is not None
         return child.returncode, out.decode(), said.decode()

@@ -10,7 +10,7 @@ import pytest
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from tests.crash.scene import serving
-from tests.volumes.scene import KIB, Scene, named
+from tests.volumes.scene import KIB, TIMEOUT_S, Scene, named
 
 FILES = named(6, 4, 70 * KIB)
 
@@ -36,7 +36,7 @@ async def ended_at(scene, moment, number, *more):
     await asyncio.sleep(moment)
     if child.returncode is None:
         child.send_signal(number)
-    out, _ = await asyncio.wait_for(child.communicate(), 60)
+    out, _ = await asyncio.wait_for(child.communicate(), TIMEOUT_S)
     return child.returncode, out
 
 

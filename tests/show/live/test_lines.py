@@ -93,11 +93,11 @@ def test_a_plain_progress_line():
 @pytest.mark.parametrize("lines", [plain_lines, quiet_lines])
 def test_failures_are_told_at_once_but_never_as_a_flood(lines):
     """After five of one cause, and twenty in all, they are counted only, and a line says so."""
-    output = write_events(lines, *failures(1000))
+    output = write_events(lines, *failures(100))
     assert len(output) == NAMED + 1
     assert output[0] == "[   1.0s] failed: a/0: HTTP 404 (there is no such file; check the link)"
     assert "the metrics name all" in output[-1]
-    different = [replace(event.record, error=f"cause {'x' * event.record.id}") for event in failures(1000)]
+    different = [replace(event.record, error=f"cause {'x' * event.record.id}") for event in failures(100)]
     output = write_events(lines, *finished(*different))
     assert len(output) == MAX_LINES + 1
     assert "counted only" in output[-1]
@@ -105,7 +105,7 @@ def test_failures_are_told_at_once_but_never_as_a_flood(lines):
 
 def test_scripts_get_each_failure_up_to_the_limit_of_lines():
     """They group failures themselves."""
-    assert len(write_events(json_lines, *failures(1000))) == MAX_LINES + 1
+    assert len(write_events(json_lines, *failures(100))) == MAX_LINES + 1
 
 
 def full(number):

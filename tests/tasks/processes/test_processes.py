@@ -342,8 +342,12 @@ LARGE = {f"d/{i}": Synthetic(f"d/{i}", 2 * MIB) for i in range(8)}
 
 @pytest.fixture
 def scene(tmp_path):
-    """A job of a few seconds, as the command line runs it."""
-    with serving(LARGE, pace_bps=2.0 * MIB) as origin:
+    """A job as the command line runs it; it cannot end on its own while the test sees to its processes.
+
+    The server holds each file once, in its middle.
+    """
+    held = dict.fromkeys(LARGE, Fault(kind="stall", after_bytes=MIB, first=1))
+    with serving(LARGE, faults=held) as origin:
         yield Scene(tmp_path, origin.url, Children(), job=Job(LARGE, hashed=tuple(LARGE)))
 
 

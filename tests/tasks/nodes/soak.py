@@ -61,7 +61,8 @@ class _Crowd:
         self._report = report
         self._most = most
         self._asleep_s = LONG_ASLEEP_S if patient else ASLEEP_S
-        self._killed, self._stopped = (0.15, 0.9) if patient else (0.5, 0.8)
+        self._most_asleep = most // 2 if patient else most  # the others are to bring copies
+        self._killed, self._stopped = (0.1, 0.9) if patient else (0.5, 0.8)
         self.nodes: list[subprocess.Popen[str]] = []
         self.asleep: dict[int, float] = {}
 
@@ -84,6 +85,8 @@ class _Crowd:
             node.kill()
             self._report.killed += 1
         elif how < self._stopped:
+            if len(self.asleep) == self._most_asleep:
+                return
             os.killpg(node.pid, signal.SIGSTOP)
             self.asleep[node.pid] = time.monotonic() + dice.uniform(1, self._asleep_s)
             self._report.stopped += 1

@@ -13,8 +13,8 @@ the leader too, claim one share after the other there and bring it by processes 
                 show the run of all nodes by their receipts
 
 Who has which share is the state table of ``tasks/shares/protocol.py``, whose events are the claims on the
-board. Read in this order: ``board.py`` (the files), ``engine.py``, ``joining.py`` (how a node finds the
-leader's board).
+board. Read in this order: ``board.py`` (the files), ``beats.py`` (who lives), ``engine.py``, ``joining.py``
+(how a node finds the leader's board).
 
 When it fails: a node that stands still keeps its share from nobody: once everything is claimed, an idle node
 brings a copy of it. A node that dies, or stands still for as long as a heartbeat may, loses its shares:

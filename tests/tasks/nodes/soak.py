@@ -23,7 +23,7 @@ __all__ = ["Report", "schedule", "soak"]
 
 SHORT_BEATS = ("--heartbeat-interval", "1s", "--heartbeat-misses", "2")
 ASLEEP_S = 4.5  # longer than a heartbeat may be missed
-LONG_ASLEEP_S = 20.0  # longer than a lease, and shorter than a heartbeat may be missed unless it is set
+LONG_ASLEEP_S = 40.0  # longer than a lease, and shorter than a heartbeat may be missed unless it is set
 MOST_IN_VAIN = 20  # plans that are over before a node is hurt
 CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last one: it had hardly begun
 

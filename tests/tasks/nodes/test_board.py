@@ -60,15 +60,15 @@ class Scene:
 
     def silence(self, board):
         """The node stands still: it beats no more."""
-        if board._beating is not None:
-            board._beating.stop()
+        if board._beats._beating is not None:
+            board._beats._beating.stop()
 
     def idle(self, board, seconds, *living):
         """Let the node ask each second, while others beat. Returns the first turn that it gets."""
         for _ in range(int(seconds)):
             self.now_s += 1
             for other in living:
-                other._pulse.beat()
+                other._beats._pulse.beat()
             if (turn := board.take()) is not None:
                 return turn
         return None
@@ -176,10 +176,10 @@ def test_a_node_that_wakes_up_takes_shares_under_another_name(scene):
     asleep, awake = scene.node(), scene.node()
     asleep.take()
     scene.silence(asleep)
-    name = asleep._name
+    name = asleep._beats.name
     scene.now_s += BEATS.expiry_s + 1
     assert asleep.take() is not None
-    assert asleep._name != name
+    assert asleep._beats.name != name
     awake.take()
     assert awake.take() is None  # the first claim has just been seen, and is watched from now on
 
@@ -191,7 +191,7 @@ def test_a_node_whose_beat_is_not_seen_is_watched(scene):
     looking.take()
     looking.take()
     scene.silence(hidden)
-    (scene.board / "heartbeats" / f"{hidden._name}.json").unlink()
+    (scene.board / "heartbeats" / f"{hidden._beats.name}.json").unlink()
     assert looking.take() is None
     scene.now_s += Heartbeats().expiry_s + 0.1  # whose beat is unknown, its expiry is unknown too
     assert looking.take() == Turn(first.share, first.task + 3)
@@ -277,8 +277,8 @@ def test_every_share_is_brought_whoever_dies_or_falls_silent(tmp_path, seed):
             living.append(scene.node(heartbeats=Heartbeats()))
         scene.now_s += dice.choice([0, 1, 3])
         for board in living:
-            if board._pulse is not None:
-                board._pulse.beat()
+            if board._beats._pulse is not None:
+                board._beats._pulse.beat()
         board, fate = dice.choice(living), dice.random()
         if fate < 0.7 and (turn := board.take()) is not None:
             assert turn.task not in tasks

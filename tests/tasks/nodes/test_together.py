@@ -100,7 +100,7 @@ def test_the_share_of_a_node_that_stands_still_is_brought_all_the_same(tmp_path,
             super().__init__(*facts, **more)
             self.other = Board(*facts, **more | {"node": this_node()})
             self.lost = self.other.take()
-            self.other._beating.stop()
+            self.other._beats._beating.stop()
 
         def take(self):
             with self._lock:

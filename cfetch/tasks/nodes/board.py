@@ -123,7 +123,8 @@ class Board(OneVolume):
         self._claims: list[list[Claim]] = [[] for _ in range(shares)]
         self._own: set[int] = set()  # tasks of this node, under whatever name
         self._alive: set[Turn] = set()  # of them, those that have given a sign of life
-        self._dead: dict[int, bool] = {}  # tasks whose parts nobody has taken; True: their node has ended
+        # by share and task: the dead whose parts nobody has taken; True: their node has ended for certain
+        self._dead: dict[int, dict[int, bool]] = {}
 
     def close(self) -> None:
         """Say that the node leaves: others may take its shares at once."""
@@ -216,14 +217,18 @@ class Board(OneVolume):
                 while f"{share}-{len(claims)}" in names:
                     self._note(share, self._read_claim(share, len(claims)))
 
-    def _note(self, share: int, claim: Claim) -> None:
-        """Take the step that the claim's maker has taken, by whose clock no lease was live."""
+    def _note(self, share: int, claim: Claim) -> dict[int, bool]:
+        """Take the step that the claim's maker has taken, by whose clock no lease was live.
+
+        Returns the dead tasks whose parts are the maker's to take: a copy of a part by two nodes may be torn.
+        """
         task = _number_task(self._shares, share, len(self._claims[share]))
         for holder in self._units[share].holders:
             if self._turn_of(holder.task) != claim.copies:
                 self._units.step(share, Fenced(holder.task))
         self._units.step(share, self._units.make_claim(share, task)._replace(now_s=math.inf))
         self._claims[share].append(claim)
+        return self._dead.pop(share, {})
 
     def _claim(self, share: int) -> Turn | None:
         """Claim the next turn of a share; None: another task has it, or another node was faster."""
@@ -240,12 +245,12 @@ class Board(OneVolume):
             return None
         claim = Claim(self._beats.name, self._turn_of(unit.holders[0].task) if unit.holders else None)
         is_mine = publish_once(self._find_path(share, turn), claim.write(), durable=False)
-        self._note(share, claim if is_mine else self._read_claim(share, turn))
+        dead = self._note(share, claim if is_mine else self._read_claim(share, turn))
         if not is_mine:
             return None
         self._own.add(task)
-        for dead in [dead for dead in self._dead if self._share_of(dead) == share]:
-            self._bury_task(dead, moves=self._dead.pop(dead))
+        for other, is_gone in dead.items():
+            self._bury_task(other, moves=is_gone)
         return Turn(share, task, is_copy=claim.copies is not None)
 
     def _find_path(self, share: int, turn: int) -> Path:
@@ -253,9 +258,6 @@ class Board(OneVolume):
 
     def _read_claim(self, share: int, turn: int) -> Claim:
         return Claim.read(self._find_path(share, turn).read_text("utf-8"))
-
-    def _share_of(self, task: int) -> int:
-        return (task - 1) % self._shares
 
     def _turn_of(self, task: int) -> int:
         return (task - 1) // self._shares
@@ -272,11 +274,12 @@ class Board(OneVolume):
         for node, tasks in held.items():
             heard = self._beats.hear(node)
             for task in tasks:
+                share = (task - 1) % self._shares
                 if heard.is_dead:
-                    self._units.step(self._share_of(task), Fenced(task))
-                    self._dead[task] = heard.is_gone
+                    self._units.step(share, Fenced(task))
+                    self._dead.setdefault(share, {})[task] = heard.is_gone
                 elif heard.is_new:
-                    self._units.renew(self._share_of(task), task)
+                    self._units.renew(share, task)
 
 
 def _number_task(shares: int, share: int, turn: int) -> int:

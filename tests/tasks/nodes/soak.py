@@ -14,6 +14,7 @@ import msgspec
 
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.show.metrics_reading import read_metrics
+from cfetch.timeline.records import Beat
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
 from tests.tasks.processes.soak import PACE_BPS, Counted
@@ -60,6 +61,8 @@ class _Crowd:
         self._words = [sys.executable, *words, *(() if patient else SHORT_BEATS)]
         self._report = report
         self._most = most
+        self._state = scene.to / ".cfetch"
+        self._is_patient = patient
         self._asleep_s = LONG_ASLEEP_S if patient else ASLEEP_S
         self._most_asleep = most // 2 if patient else most  # the others are to bring copies
         self._killed, self._stopped = (0.1, 0.9) if patient else (0.5, 0.8)
@@ -78,6 +81,9 @@ class _Crowd:
     def hurt(self, dice: random.Random) -> None:
         """Kill one node, let it stand still, or end it in good order."""
         nodes = [node for node in self.living() if node.pid not in self.asleep]
+        if self._is_patient:  # a node that has claimed nothing yet holds up nobody
+            at_work = self._list_at_work()
+            nodes = [node for node in nodes if node.pid in at_work]
         if not nodes:
             return
         node, how = dice.choice(nodes), dice.random()
@@ -93,6 +99,14 @@ class _Crowd:
         else:
             node.terminate()
             self._report.ended += 1
+
+    def _list_at_work(self) -> set[int]:
+        """The processes of the nodes that have claimed a share."""
+        pids = set()
+        for path in self._state.glob("plans/*/shares-*/heartbeats/*.json"):
+            with suppress(OSError, msgspec.DecodeError):
+                pids.add(msgspec.json.decode(path.read_bytes(), type=Beat).owner.pid)
+        return pids
 
     def wake(self, *, everybody: bool = False) -> None:
         for pid, until_s in list(self.asleep.items()):

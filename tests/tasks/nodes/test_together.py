@@ -99,8 +99,11 @@ def test_the_share_of_a_node_that_stands_still_is_brought_all_the_same(tmp_path,
         def __init__(self, *facts, **more):
             super().__init__(*facts, **more)
             self.other = Board(*facts, **more | {"node": this_node()})
-            self.lost = self.other.take()
-            self.other._beats._beating.stop()
+            lost, beating = self.other.take(), self.other._beats._beating
+            assert lost is not None
+            assert beating is not None
+            beating.stop()
+            self.lost = lost
 
         def take(self):
             with self._lock:

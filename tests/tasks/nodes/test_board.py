@@ -153,6 +153,19 @@ def test_a_node_that_leaves_gives_its_share_up_at_once(scene):
     assert first.share not in {turn.share for turn in others}
 
 
+def test_the_parts_of_a_dead_node_are_taken_by_the_node_that_claims_its_share(scene):
+    """Once, even if others have seen its death too: what two nodes copy at a time may be torn."""
+    leaving, faster, slower = (scene.node() for _ in range(3))
+    first, _, _ = leaving.take(), faster.take(), faster.take()
+    assert slower.take() is None
+    leaving.close()
+    slower._hear_tasks()
+    again = faster.take()
+    faster.close()
+    assert slower.take() == Turn(first.share, again.task + 3)
+    assert scene.buried == [first.task, again.task]
+
+
 def test_a_node_that_stands_still_loses_its_share_after_its_expiry(scene):
     """By the clock of the node that looks; when it wakes up, it knows."""
     asleep, awake = scene.node(), scene.node()
@@ -259,10 +272,10 @@ def test_a_living_node_with_a_silent_process_brings_a_copy_itself(scene):
     for _ in range(int(LEASE_S) - 1):
         assert scene.idle(other, 1, board) is None
         assert board.take() is None
-        for turn in turns[1:]:
+        for turn in turns[:2]:
             board.renew(turn)
     assert scene.idle(other, 1, board) is None
-    assert board.take() == Turn(0, 4, is_copy=True)
+    assert board.take() == Turn(2, 6, is_copy=True)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -299,3 +312,13 @@ def test_every_share_is_brought_whoever_dies_or_falls_silent(tmp_path, seed):
         assert all(pair in left for pair in at_work if pair[0] in living and pair[1].share not in over)
     for board in scene.opened:
         board.close()
+
+
+def test_a_share_that_kills_its_nodes_is_a_fault(scene):
+    """Else it would be begun for ever."""
+    board = scene.node()
+    turn = board.take()
+    for _ in range(MOST_TURNS - 1):
+        turn = board.take_again(turn)
+    with pytest.raises(LocalFault, match="was begun 20 times"):
+        board.take_again(turn)

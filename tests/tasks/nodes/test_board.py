@@ -9,7 +9,7 @@ import pytest
 
 from cfetch.base.errors import LocalFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
-from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
+from cfetch.tasks.nodes.board import MOST_TURNS, Board, SharedJob, read_job, write_job
 from cfetch.tasks.shares.dealing import LEASE_S, Turn
 from cfetch.tasks.shares.protocol import MOST_HOLDERS
 from cfetch.timeline.heartbeat import Heartbeats

@@ -8,8 +8,8 @@ rollback ever looks at a final path.
 
 Useful parts go to ``attempts/<instant>/<new epoch>-<old epoch>/`` under their old names. A part of an owner
 that is proved gone is moved. A part of an owner that may only be stopped is copied: that owner might still
-hold the file open, and write into the file that its successor continues. Parts of tasks are always copied, as
-tasks are other processes: only the owner that has reaped a dead task moves its parts.
+hold the file open, and write into the file that its successor continues. Parts of tasks are copied, as tasks
+are other processes, unless the owner has reaped the dead task, or a node of a living run has ended with it.
 """
 
 import errno

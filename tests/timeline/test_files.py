@@ -173,16 +173,22 @@ def test_a_part_of_a_task_is_copied_even_if_the_owner_is_gone(real):
     assert [number == before for number, before in zip(kept, numbers, strict=True)] == [False, True]
 
 
-def test_the_parts_of_a_dead_task_are_kept_for_its_successor(real):
-    """In the same epoch, which goes on; a task that has left nothing, or is not there, is nothing."""
+@pytest.mark.parametrize("move", [True, False])
+def test_the_parts_of_a_dead_task_are_kept_for_its_successor(real, move):
+    """In the same epoch, which goes on; a task that has left nothing, or is not there, is nothing.
+
+    A task that may wake up writes into its own file, and not into that of its successor.
+    """
     attempts = Attempts([real])
     attempts.make("i", 2)
     for task in ("t7", "t8", "t9"):
         real.make_directory(f"attempts/i/2/{task}")
     for path in ("t7/part", "t7/debris", "t8/part"):
         real.create(f"attempts/i/2/{path}", path.encode())
+    before = (real.root / "attempts/i/2/t7/part").stat().st_ino
     for number in (7, 9, 11):
-        attempts.keep_task("i", 2, number, lambda dead: {"part"} & set(dead.names))
+        attempts.keep_task("i", 2, number, lambda dead: {"part"} & set(dead.names), move=move)
+    assert ((real.root / "attempts/i/2-2/part").stat().st_ino == before) == move
     assert sorted(real.names("attempts/i")) == ["2", "2-2"]
     assert (real.names("attempts/i/2"), real.names("attempts/i/2-2")) == (["t8"], ["part"])
     assert real.read("attempts/i/2-2/part") == b"t7/part"

@@ -12,16 +12,16 @@ the leader too, claim one share after the other there and bring it by processes 
     each node   claim a share, bring it, leave its receipt     board.py, ../processes/child_processes.py
                 show the run of all nodes by their receipts
 
-Who has which share is the state table of ``tasks/shares/protocol.py``; the claims on the board are its
-events. Read in this order: ``board.py`` (the files), ``engine.py``, ``joining.py`` (how a node finds the
-leader's board).
+Who has which share is the state table of ``tasks/shares/protocol.py``, whose events are the claims on the
+board. Read in this order: ``board.py`` (the files), ``beats.py`` (who lives), ``engine.py``, ``joining.py``
+(how a node finds the leader's board).
 
-When it fails: a node that stands still keeps its share from nobody: once everything is claimed, an idle
-node brings a copy of it. A node that dies, or stands still for as long as a heartbeat may, loses its
-shares: another node claims them for their next turn and keeps the parts that they have left. A node that
-wakes up then cannot publish these parts, as their directory is gone. If the leader dies, the other nodes
-bring all shares first; then one of them takes the plan over in a new epoch, as after the death of any run,
-and settles it. Ctrl-C ends one node, and the others go on.
+When it fails: a node that stands still keeps its share from nobody: once everything is claimed, an idle node
+brings a copy of it. A node that dies, or stands still for as long as a heartbeat may, loses its shares:
+another node claims them for their next turn and keeps the parts that they have left. A node that wakes up
+then cannot publish these parts, as their directory is gone. If the leader dies, the other nodes bring all
+shares first; then one of them takes the plan over in a new epoch, as after the death of any run, and settles
+it. Ctrl-C ends one node, and the others go on.
 
 Where to change: ``Board.take`` in ``board.py`` decides which share a node claims.
 """

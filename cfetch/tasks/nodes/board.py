@@ -4,14 +4,14 @@
 
     job               written once by the leader: which entries belong to which share, and its hub
     claims/3-0        turn 0 of share 3: the name of the node that made it, and which turn it is a copy of
-    heartbeats/NODE   a beat as those of runs, with a count that grows
+    heartbeats/NODE   a beat as those of runs, with a count that grows (``beats.py``)
 
 A claim is made in one step, so that it has one maker, and never changes. So all nodes that read the claims
 of a share in their order have the same unit of the state table, with the same holders. What differs is when a
-lease is over: that is measured by the node that looks. Clocks are not compared. A node that has not been
-heard for as long as a lease may be only slow, and another one brings a copy of its share. It is dead when its
-count has not grown for as long as its beat states; or at once if it has said that it leaves, or if its
-process is known to have ended on the same machine. Then the node that claims the share next takes its parts.
+lease is over: that is measured by the node that looks. A node that has not been heard for as long as a lease
+may be only slow, and another one brings a copy of its share. Once it is dead (``beats.py``), the node that
+claims the share next takes its parts. One that is dead only by its silence may wake up and go on, which does
+no harm: its files go to the same names on the same volume.
 """
 
 import math
@@ -29,16 +29,15 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, publish_once, replace_file
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
+from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.shares.dealing import BuryTask, OneVolume, Turn, Units
 from cfetch.tasks.shares.protocol import Fenced, Grant, Phase, step
-from cfetch.timeline.files import LocalFiles
-from cfetch.timeline.heartbeat import BeatThread, Heartbeats, Observer, Pulse, find_beat, make_unknown_beat
+from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import Node
 
 JOB_NAME = "job"
 CLAIMS = "claims"
 MOST_TURNS = 20  # of one share, less its copies: then the share itself seems to kill its nodes
-BEAT_S = 2.0  # the longest time between two beats: a lease is some of them
 
 
 class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,45 +116,26 @@ class Board(OneVolume):
         self._epoch = epoch
         self._receipts = receipts
         self._fence = fence
-        self._node = node
-        self._heartbeats = heartbeats
         self._bury_task = bury_task
         self._lock = threading.Lock()
-        self._lives = 0
-        self._pulse: Pulse | None = None
-        self._beating: BeatThread | None = None
-        self._files: LocalFiles | None = None
+        self._beats = NodeBeats(directory, epoch, node, heartbeats)
         self._units = Units(node.monotonic, shares)
         self._claims: list[list[Claim]] = [[] for _ in range(shares)]
         self._own: set[int] = set()  # tasks of this node, under whatever name
         self._alive: set[Turn] = set()  # of them, those that have given a sign of life
-        self._heard: dict[str, int] = {}  # the last count of each other node
-        self._dead: dict[int, bool] = {}  # tasks whose parts nobody has taken; True: their node has ended
-        self._observer = Observer(
-            monotonic=node.monotonic, is_gone=node.is_gone, has_restarted=node.has_restarted
-        )
+        # by share and task: the dead whose parts nobody has taken; True: their node has ended for certain
+        self._dead: dict[int, dict[int, bool]] = {}
 
     def close(self) -> None:
         """Say that the node leaves: others may take its shares at once."""
         with self._lock:
-            if self._beating is not None:
-                self._beating.stop()
-            if self._pulse is not None:
-                self._pulse.end(released=True)
-            if self._files is not None:
-                self._files.close()
-            self._pulse = self._beating = self._files = None
-
-    @property
-    def _name(self) -> str:
-        """The name of this node. A node that was taken for dead comes back under another one."""
-        return f"{self._node.owner.token}.{self._lives}"
+            self._beats.close()
 
     def take(self) -> Turn | None:
         """Claim the next share, or a copy of one whose task is silent; None: there is none now."""
         with self._using():
             while not self._is_over():
-                self._show_life()
+                self._beats.begin()
                 self._read_claims()
                 if (share := self._find_open()) is None:
                     self._hear_tasks()
@@ -170,7 +150,7 @@ class Board(OneVolume):
         """Claim the next turn of a share, as its process has died; None: another node has it now."""
         with self._using():
             if not self._is_over():
-                self._show_life()
+                self._beats.begin()
                 self._read_claims()
                 if self._units[turn.share].has(turn.task):
                     self._units.step(turn.share, Fenced(turn.task))
@@ -237,14 +217,18 @@ class Board(OneVolume):
                 while f"{share}-{len(claims)}" in names:
                     self._note(share, self._read_claim(share, len(claims)))
 
-    def _note(self, share: int, claim: Claim) -> None:
-        """Take the step that the claim's maker has taken, by whose clock no lease was live."""
-        task = number_task(self._shares, share, len(self._claims[share]))
+    def _note(self, share: int, claim: Claim) -> dict[int, bool]:
+        """Take the step that the claim's maker has taken, by whose clock no lease was live.
+
+        Returns the dead tasks whose parts are the maker's to take: a copy of a part by two nodes may be torn.
+        """
+        task = _number_task(self._shares, share, len(self._claims[share]))
         for holder in self._units[share].holders:
             if self._turn_of(holder.task) != claim.copies:
                 self._units.step(share, Fenced(holder.task))
         self._units.step(share, self._units.make_claim(share, task)._replace(now_s=math.inf))
         self._claims[share].append(claim)
+        return self._dead.pop(share, {})
 
     def _claim(self, share: int) -> Turn | None:
         """Claim the next turn of a share; None: another task has it, or another node was faster."""
@@ -255,18 +239,18 @@ class Board(OneVolume):
                 f"a part of the plan was begun {begun} times, and its node or its process died each time; "
                 "look at the memory and the logs of the nodes, then run the same command again"
             )
-        turn, task = len(claims), number_task(self._shares, share, len(claims))
+        turn, task = len(claims), _number_task(self._shares, share, len(claims))
         _, actions = step(unit, self._units.make_claim(share, task))
         if not any(isinstance(action, Grant) for action in actions):
             return None
-        claim = Claim(self._name, self._turn_of(unit.holders[0].task) if unit.holders else None)
+        claim = Claim(self._beats.name, self._turn_of(unit.holders[0].task) if unit.holders else None)
         is_mine = publish_once(self._find_path(share, turn), claim.write(), durable=False)
-        self._note(share, claim if is_mine else self._read_claim(share, turn))
+        dead = self._note(share, claim if is_mine else self._read_claim(share, turn))
         if not is_mine:
             return None
         self._own.add(task)
-        for dead in [dead for dead in self._dead if self._share_of(dead) == share]:
-            self._bury_task(dead, moves=self._dead.pop(dead))
+        for other, is_gone in dead.items():
+            self._bury_task(other, moves=is_gone)
         return Turn(share, task, is_copy=claim.copies is not None)
 
     def _find_path(self, share: int, turn: int) -> Path:
@@ -275,15 +259,11 @@ class Board(OneVolume):
     def _read_claim(self, share: int, turn: int) -> Claim:
         return Claim.read(self._find_path(share, turn).read_text("utf-8"))
 
-    def _share_of(self, task: int) -> int:
-        return (task - 1) % self._shares
-
     def _turn_of(self, task: int) -> int:
         return (task - 1) // self._shares
 
     def _hear_tasks(self) -> None:
         """Listen to all tasks that have shares: their leases become longer, or they are dead."""
-        assert self._files is not None
         while self._alive:
             self._units.renew(*self._alive.pop()[:2])
         held: dict[str, list[int]] = {}
@@ -292,40 +272,16 @@ class Board(OneVolume):
                 if task not in self._own:
                     held.setdefault(self._claims[share][self._turn_of(task)].node, []).append(task)
         for node, tasks in held.items():
-            beat, age_s = find_beat(self._files, node, self._node.wall())
-            # The beat comes before the claim. If it is missing, this machine's cache may be older than both.
-            beat = beat or make_unknown_beat(node, b"")
-            verdict = self._observer.judge(node, self._epoch, beat, age_s)
-            is_heard = self._heard.get(node) != beat.counter
-            self._heard[node] = beat.counter
+            heard = self._beats.hear(node)
             for task in tasks:
-                if not verdict.is_live:
-                    self._units.step(self._share_of(task), Fenced(task))
-                    self._dead[task] = verdict.is_gone
-                elif is_heard:
-                    self._units.renew(self._share_of(task), task)
-
-    def _show_life(self) -> None:
-        """Beat, before anything is claimed; under a new name if others may have taken this node for dead."""
-        if self._pulse is not None and self._pulse.lost is None:
-            return
-        if self._beating is not None:
-            self._beating.stop()
-        self._files = self._files or LocalFiles(self._directory)
-        self._lives += 1
-        pulse = Pulse(
-            self._files,
-            self._name,
-            self._epoch,
-            self._node.owner,
-            expiry_s=self._heartbeats.expiry_s,
-            monotonic=self._node.monotonic,
-        )
-        pulse.first()
-        self._pulse = pulse
-        self._beating = BeatThread(pulse, min(self._heartbeats.pause_s, BEAT_S), lambda _: None)
+                share = (task - 1) % self._shares
+                if heard.is_dead:
+                    self._units.step(share, Fenced(task))
+                    self._dead.setdefault(share, {})[task] = heard.is_gone
+                elif heard.is_new:
+                    self._units.renew(share, task)
 
 
-def number_task(shares: int, share: int, turn: int) -> int:
+def _number_task(shares: int, share: int, turn: int) -> int:
     """The number of the task that brings a turn: no other turn of any share has it."""
     return turn * shares + share + 1

@@ -63,10 +63,85 @@ class _LoopThread:
             self._loop.close()
 
 
+class DealtShares:
+    """The shares that have been dealt: which batches each has, and for which volume. Used in one event loop.
+
+    ``account`` knows the entries that have ended.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        placing: Placing,
+        account: Account,
+        now_s: Callable[[], float],
+        events: deque[Event],
+    ) -> None:
+        self._plan = plan
+        self._placing = placing
+        self._account = account
+        self._dealt: list[_Dealt] = []
+        self.batches = PlacedBatches(plan, placing, self._has_ended, now_s, events)
+
+    def find_volume(self, share: int) -> int:
+        """The volume of a share."""
+        return self._dealt[share].volume
+
+    def fill(self, share: int) -> Share:
+        """The content of a share: the batches of it that are not over, each of them whole."""
+        dealt = self._dealt[share]
+        left = [members for members in dealt.members if not all(map(self._has_ended, members))]
+        entries = [self._plan.entry(index) for members in left for index in members]
+        return Share(entries, self._placing.slots, tuple(map(len, left)), dealt.volume)
+
+    def stands(self, share: int) -> bool:
+        """Whether all entries of a share have ended."""
+        return all(self._has_ended(index) for members in self._dealt[share].members for index in members)
+
+    async def deal(self, volume: int) -> bool:
+        """Make a share of batches for one volume, as long as shares are to be; False: there are none."""
+        pace, target_s, cost_s = self._placing.pace, self._choose_target_s(), 0.0
+        dealt: dict[int, tuple[int, ...]] = {}
+        while cost_s < target_s and sum(map(len, dealt.values())) < MOST_FILES:
+            begun = await self.batches.begin(volume)
+            if begun is not None:
+                dealt[begun.number] = begun.members
+                cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
+                if begun.is_probe:
+                    break
+            elif dealt and self.batches.may_go_on(volume):
+                await self.batches.arrive()
+                self.batches.assign()
+            else:
+                break
+        if dealt:
+            self._dealt.append(_Dealt(volume, tuple(dealt), tuple(dealt.values())))
+        return bool(dealt)
+
+    async def finish(self, share: int) -> None:
+        """Count the batches of a share that has been brought."""
+        dealt = self._dealt[share]
+        for number, members in dealt.pair():
+            await self.batches.finish(number, dealt.volume, members)
+
+    async def dissolve(self, share: int, fault: VolumeFault) -> None:
+        """Take the share back from a volume that refuses it: those of its batches that are not over wait."""
+        dealt = self._dealt[share]
+        await self.batches.refuse(dealt.volume, dealt.pair(), fault)
+
+    def _choose_target_s(self) -> float:
+        sizes = self._plan.sizes
+        total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
+        return choose_target(total_s, max(self._placing.slots, len(self.batches.volumes))) / MICRO
+
+    def _has_ended(self, index: int) -> bool:
+        return self._plan.entry(index).id in self._account
+
+
 class PlacedShares:
     """Implements ``ShareSource`` for a run that has several volumes and all batches of its plan for itself.
 
-    ``account`` knows the entries that have ended, and ``now_s`` is the run's clock.
+    It knows which tasks have shares, and ``DealtShares`` what these are. ``now_s`` is the run's clock.
     """
 
     def __init__(
@@ -78,20 +153,16 @@ class PlacedShares:
         brought: Brought,
         happened: Iterable[Event] = (),
     ) -> None:
-        self._plan = plan
-        self._placing = placing
-        self._account = account
-        self._now_s = now_s
         self._brought = brought
         self._tasks = count(1)
-        self._dealt: list[_Dealt] = []
         self._units = Units(now_s)
         self._at_work: dict[int, int] = {}  # the share of each task that has one
         self._events: deque[Event] = deque(happened)
         self._is_over = False
         self._loop = _LoopThread()
         self._lock = asyncio.Lock()
-        self._batches = self._loop.call(self._open())
+        self._shares = self._loop.call(self._open(plan, placing, account, now_s))
+        self._batches = self._shares.batches
 
     @property
     def fault(self) -> LocalFault | None:
@@ -128,15 +199,12 @@ class PlacedShares:
 
     def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run
         """The content of a share: the batches of it that are not over, each of them whole."""
-        dealt = self._dealt[number]
-        left = [members for members in dealt.members if not all(map(self._has_ended, members))]
-        entries = [self._plan.entry(index) for members in left for index in members]
-        return Share(entries, self._placing.slots, tuple(map(len, left)), dealt.volume)
+        return self._shares.fill(number)
 
     def find_volume(self, task: int) -> int | None:
         """The volume of a task's share."""
         share = self._at_work.get(task)
-        return None if share is None else self._dealt[share].volume
+        return None if share is None else self._shares.find_volume(share)
 
     def take_events(self) -> list[Event]:
         """What has happened since the last call."""
@@ -153,16 +221,18 @@ class PlacedShares:
 
     # in the loop
 
-    async def _open(self) -> PlacedBatches:
-        batches = PlacedBatches(self._plan, self._placing, self._has_ended, self._now_s, self._events)
-        await batches.open(self._count_landed)
-        return batches
+    async def _open(
+        self, plan: Plan, placing: Placing, account: Account, now_s: Callable[[], float]
+    ) -> DealtShares:
+        shares = DealtShares(plan, placing, account, now_s, self._events)
+        await shares.batches.open(self._count_landed)
+        return shares
 
     def _count_landed(self) -> dict[int, tuple[int, int]]:
         """Return for each task at work its volume, and the bytes that it has brought."""
         at_work = self._at_work
         return {
-            task: (self._dealt[at_work[task]].volume, size_bytes)
+            task: (self._shares.find_volume(at_work[task]), size_bytes)
             for task, (_, size_bytes) in self._brought().items()
             if task in at_work
         }
@@ -173,8 +243,8 @@ class PlacedShares:
             while True:
                 batches.assign()
                 for volume in sorted(batches.volumes, key=self._count_tasks):
-                    if (turn := await self._deal(volume)) is not None:
-                        return turn
+                    if await self._shares.deal(volume):
+                        return self._claim(self._units.add(volume))
                 if batches.is_over:
                     if not self._is_over:
                         await batches.confirm()
@@ -185,33 +255,7 @@ class PlacedShares:
                 await batches.arrive()
 
     def _count_tasks(self, volume: int) -> int:
-        return sum(self._dealt[share].volume == volume for share in self._at_work.values())
-
-    async def _deal(self, volume: int) -> Turn | None:
-        """Make a share of batches for one volume, as long as shares are to be."""
-        pace, target_s, cost_s = self._placing.pace, self._choose_target_s(), 0.0
-        dealt: dict[int, tuple[int, ...]] = {}
-        while cost_s < target_s and sum(map(len, dealt.values())) < MOST_FILES:
-            begun = await self._batches.begin(volume)
-            if begun is not None:
-                dealt[begun.number] = begun.members
-                cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
-                if begun.is_probe:
-                    break
-            elif dealt and self._batches.may_go_on(volume):
-                await self._batches.arrive()
-                self._batches.assign()
-            else:
-                break
-        if not dealt:
-            return None
-        self._dealt.append(_Dealt(volume, tuple(dealt), tuple(dealt.values())))
-        return self._claim(self._units.add(volume))
-
-    def _choose_target_s(self) -> float:
-        sizes = self._plan.sizes
-        total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
-        return choose_target(total_s, max(self._placing.slots, len(self._batches.volumes))) / MICRO
+        return sum(self._shares.find_volume(share) == volume for share in self._at_work.values())
 
     def _claim(self, share: int | None) -> Turn | None:
         turn = None if share is None else self._units.claim(share, next(self._tasks))
@@ -221,10 +265,7 @@ class PlacedShares:
 
     async def _take_again(self, turn: Turn) -> Turn | None:
         async with self._lock:
-            stands = all(
-                self._has_ended(index) for members in self._dealt[turn.share].members for index in members
-            )
-            await self._step_to_end(turn, Fenced(turn.task, stands=stands))
+            await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
             return self._claim(turn.share)
 
     async def _renew(self, turn: Turn) -> None:
@@ -239,21 +280,15 @@ class PlacedShares:
         self._at_work.pop(turn.task, None)
         self._units.step(turn.share, event)
         if self._units[turn.share].is_over:
-            dealt = self._dealt[turn.share]
-            for number, members in dealt.pair():
-                await self._batches.finish(number, dealt.volume, members)
+            await self._shares.finish(turn.share)
 
     async def _move(self, turn: Turn, fault: VolumeFault) -> bool:
         async with self._lock:
-            dealt = self._dealt[turn.share]
             if isinstance(fault, Vanished):
-                await self._batches.confirm(fault, dealt.volume)
+                await self._batches.confirm(fault, self._shares.find_volume(turn.share))
                 return False
             self._at_work.pop(turn.task, None)
             self._units.step(turn.share, Failed(turn.task, is_final=True))
             if self._units[turn.share].is_over:  # otherwise a copy has it
-                await self._batches.refuse(dealt.volume, dealt.pair(), fault)
+                await self._shares.dissolve(turn.share, fault)
             return True
-
-    def _has_ended(self, index: int) -> bool:
-        return self._plan.entry(index).id in self._account

@@ -14,6 +14,7 @@ import msgspec
 
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.show.metrics_reading import read_metrics
+from cfetch.timeline.records import Beat
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
 from tests.tasks.processes.soak import PACE_BPS, Counted
@@ -21,17 +22,22 @@ from tests.tasks.processes.test_named_batches import find_wrong
 
 __all__ = ["Report", "schedule", "soak"]
 
-COMMON = ("--quiet", "--heartbeat-interval", "1s", "--heartbeat-misses", "2")
+SHORT_BEATS = ("--heartbeat-interval", "1s", "--heartbeat-misses", "2")
 ASLEEP_S = 4.5  # longer than a heartbeat may be missed
+LONG_ASLEEP_S = 40.0  # longer than a lease, and shorter than a heartbeat may be missed unless it is set
 MOST_IN_VAIN = 20  # plans that are over before a node is hurt
 CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last one: it had hardly begun
 
 
 class Report(msgspec.Struct):
-    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these."""
+    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these.
+
+    ``copies``: shares that an idle node has claimed while another one had them.
+    """
 
     plans: int = 0
     nodes: int = 0
+    copies: int = 0
     killed: int = 0
     stopped: int = 0
     ended: int = 0
@@ -46,20 +52,27 @@ class Report(msgspec.Struct):
 
 
 class _Crowd:
-    """The nodes of one plan."""
+    """The nodes of one plan. ``patient``: they are dead only after long, and stand still for longer."""
 
-    def __init__(self, scene: Scene, instant: str, report: Report, most: int) -> None:
-        self._words = ["python", "-m", "cfetch", "plan", "run", instant, "--together", "--to", str(scene.to)]
+    def __init__(
+        self, scene: Scene, instant: str, report: Report, most: int, *, patient: bool = False
+    ) -> None:
+        words = ["-m", "cfetch", "plan", "run", instant, "--together", "--quiet", "--to", str(scene.to)]
+        self._words = [sys.executable, *words, *(() if patient else SHORT_BEATS)]
         self._report = report
         self._most = most
+        self._state = scene.to / ".cfetch"
+        self._is_patient = patient
+        self._asleep_s = LONG_ASLEEP_S if patient else ASLEEP_S
+        self._most_asleep = most // 2 if patient else most  # the others are to bring copies
+        self._killed, self._stopped = (0.1, 0.9) if patient else (0.5, 0.8)
         self.nodes: list[subprocess.Popen[str]] = []
         self.asleep: dict[int, float] = {}
 
     def add(self) -> None:
         """One more node, if fewer than the most are there."""
         if len(self.living()) < self._most:
-            words = [sys.executable, *self._words[1:], *COMMON]
-            self.nodes.append(started(words, stdout=subprocess.DEVNULL, start_new_session=True))
+            self.nodes.append(started(self._words, stdout=subprocess.DEVNULL, start_new_session=True))
             self._report.nodes += 1
 
     def living(self) -> list[subprocess.Popen[str]]:
@@ -68,19 +81,32 @@ class _Crowd:
     def hurt(self, dice: random.Random) -> None:
         """Kill one node, let it stand still, or end it in good order."""
         nodes = [node for node in self.living() if node.pid not in self.asleep]
+        if self._is_patient:  # a node that has claimed nothing yet holds up nobody
+            at_work = self._list_at_work()
+            nodes = [node for node in nodes if node.pid in at_work]
         if not nodes:
             return
         node, how = dice.choice(nodes), dice.random()
-        if how < 0.5:
+        if how < self._killed:
             node.kill()
             self._report.killed += 1
-        elif how < 0.8:
+        elif how < self._stopped:
+            if len(self.asleep) == self._most_asleep:
+                return
             os.killpg(node.pid, signal.SIGSTOP)
-            self.asleep[node.pid] = time.monotonic() + dice.uniform(1, ASLEEP_S)
+            self.asleep[node.pid] = time.monotonic() + dice.uniform(1, self._asleep_s)
             self._report.stopped += 1
         else:
             node.terminate()
             self._report.ended += 1
+
+    def _list_at_work(self) -> set[int]:
+        """The processes of the nodes that have claimed a share."""
+        pids = set()
+        for path in self._state.glob("plans/*/shares-*/heartbeats/*.json"):
+            with suppress(OSError, msgspec.DecodeError):
+                pids.add(msgspec.json.decode(path.read_bytes(), type=Beat).owner.pid)
+        return pids
 
     def wake(self, *, everybody: bool = False) -> None:
         for pid, until_s in list(self.asleep.items()):
@@ -140,11 +166,12 @@ def soak(
 def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting_s: float) -> None:
     """Bring one plan, whatever happens to its nodes for ``hurting_s``; then they are left alone."""
     instant = schedule(scene)
-    crowd = _Crowd(scene, instant, report, nodes)
-    begun_s = time.monotonic()
+    crowd = _Crowd(scene, instant, report, nodes, patient=bool(report.plans % 2))
+    begun_s, copies = time.monotonic(), set[str]()
     while not list(scene.to.glob(f".cfetch/timeline/{instant}*.completed")):
         crowd.wake()
         crowd.add()
+        copies |= _list_copies(scene)
         time.sleep(dice.uniform(0.1, 0.6))
         # turns of a busy machine are long: the first one may take all this time
         if (time.monotonic() < begun_s + hurting_s or not report.hurt) and dice.random() < 0.5:
@@ -153,6 +180,15 @@ def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting
             report.wrong.append(f"plan {report.plans} does not end")
             break
     crowd.end()
+    report.copies += len(copies)
+
+
+def _list_copies(scene: Scene) -> set[str]:
+    copies = set()
+    for path in scene.to.glob(".cfetch/plans/*/shares-*/claims/*"):
+        with suppress(OSError):
+            copies |= {f"{path.parent.parent}/{path.name}"} if " " in path.read_text() else set()
+    return copies
 
 
 def schedule(scene: Scene) -> str:

@@ -10,10 +10,13 @@ from cfetch.app.planned import prepare_planned
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.plugins.lab.bench.content import Synthetic
-from cfetch.tasks.nodes import joining
+from cfetch.tasks.nodes import engine, joining
+from cfetch.tasks.nodes.board import Board
+from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.protocol import Renewed
 from cfetch.timeline.execution import Execution, start
 from cfetch.timeline.heartbeat import Heartbeats
-from cfetch.timeline.table import open_table
+from cfetch.timeline.table import open_table, this_node
 from tests.app.command import cfetch
 from tests.crash.process import started
 from tests.crash.scene import KIB, TIMEOUT_S, Children, Job, Scene, serving
@@ -84,6 +87,45 @@ def test_some_nodes_die_and_the_plan_is_whole(tmp_path):
     assert report.wrong == []
     assert report.plans
     assert report.hurt
+
+
+def test_the_share_of_a_node_that_stands_still_is_brought_all_the_same(tmp_path, monkeypatch):
+    """Long before it counts as dead: its lease ends, and an idle node brings a copy."""
+    turns = list[Turn]()
+
+    class Watched(Board):
+        """The leader's board, on which another node claims the first share, and then stands still."""
+
+        def __init__(self, *facts, **more):
+            super().__init__(*facts, **more)
+            self.other = Board(*facts, **more | {"node": this_node()})
+            lost, beating = self.other.take(), self.other._beats._beating
+            assert lost is not None
+            assert beating is not None
+            beating.stop()
+            self.lost = lost
+
+        def take(self):
+            with self._lock:
+                self._units.step(self.lost.share, Renewed(self.lost.task, 0.0))
+            if (turn := super().take()) is not None:
+                turns.append(turn)
+            return turn
+
+        def close(self):
+            self.other.close()
+            super().close()
+
+    monkeypatch.setattr(engine, "Board", Watched)
+    with serving(FILES) as origin:
+        scene = Scene(tmp_path, origin.url, Children(), job=Job(FILES))
+        settings = Settings(to=(str(scene.to),), processes=1)
+        with prepare(str(scene.manifest), settings, env={}) as prepared:
+            summary = prepared.run(lambda _: None, together=True)
+    assert summary is not None
+    assert (summary.exit_code, summary.files.done) == (0, len(FILES))
+    assert [turn.share for turn in turns if turn.is_copy] == [0]
+    assert scene.wrong() + scene.missing() + scene.debris() == []
 
 
 def test_a_run_that_shares_nothing_is_not_joined(tmp_path, monkeypatch):

@@ -34,9 +34,15 @@ def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptR
 
 
 def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
-    """Whether helpers have taken over a part of a slow attempt's bytes."""
+    """Whether helpers have taken over a part of the bytes of an attempt that was slow from its start.
+
+    If it was fast for a while, it shares a link with the helpers, or it only fades.
+    """
     rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
-    return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
+    if not rates or not attempt.bytes or attempt.first_byte_s is None:
+        return False
+    mean_bps = attempt.bytes / max(attempt.end_s - attempt.first_byte_s, 0.001)
+    return max(mean_bps, running_rate_bps(attempt)) < SLOW * median(rates)
 
 
 def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:

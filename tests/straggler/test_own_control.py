@@ -103,12 +103,13 @@ def test_slow_rates_are_believed_once_many_controls_have_stayed_slow():
 
 
 def host_with_slow_ones(fade):
-    """Sixteen files, each with a ``fade`` at another time, and four that crawl from 6 s on."""
+    """Sixteen files, each with a ``fade`` at another time, and four that crawl from 6 s on, each from another byte."""
     slow = (
         Stream(
             100 + n,
             GIB,
-            ((0.0, (7 + n) * MIB), (6.0, 64 << 10)),
+            ((0.0, 10 * MIB), (6.0, 64 << 10)),
+            start_s=float(n),
             again=Stream(100 + n, GIB, at(10 * MIB), mitigations=1),
         )
         for n in range(4)

@@ -103,7 +103,7 @@ def test_slow_rates_are_believed_once_many_controls_have_stayed_slow():
 
 
 def host_with_slow_ones(fade):
-    """Sixteen files, each with a ``fade`` at another time, and four that crawl from 6 s on, each from another byte."""
+    """Sixteen files, each with a ``fade`` at another time, and four that crawl after 6 s, from other bytes."""
     slow = (
         Stream(
             100 + n,

@@ -13,7 +13,7 @@ CROWD = dict.fromkeys(range(900, 908), 1.0)
 
 def cut(control, key, now_s, group=FLOWS, pace=NORMAL):
     """Cancel an attempt if that is allowed; whether it was."""
-    allowed = control.allows(group, key, now_s) if pace == NORMAL else control.allows_renewal(group)
+    allowed = control.allows(group, key, now_s, pace)
     if allowed:
         control.note_cut(group, key, now_s, pace)
     return allowed
@@ -103,7 +103,7 @@ def test_slow_rates_are_believed_once_many_controls_have_stayed_slow():
 
 
 def host_with_slow_ones(fade):
-    """Sixteen files, each with a ``fade`` at another time, and four that crawl after 6 s, from other bytes."""
+    """Sixteen files, each with a ``fade`` at another time; four more crawl after 6 s, from other bytes."""
     slow = (
         Stream(
             100 + n,

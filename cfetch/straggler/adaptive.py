@@ -269,7 +269,9 @@ class Adaptive:
             own_bytes = 0 if live.resumable else live.received
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
                 continue
-            fades, group = self._watch.comes_back(attempt.host), (attempt.host, not live.received)
+            # a probe is rare, and the only way out where all stand still: it needs no proof
+            fades = self._watch.comes_back(attempt.host) and key not in self._court.tried
+            group = attempt.host, not live.received
             if not self._budget.may_mitigate(group, key, self._watch.now_s, pace, fades=fades):
                 continue
             lost_bytes += own_bytes

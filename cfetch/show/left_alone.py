@@ -4,12 +4,28 @@ An entry with helpers counts as mitigated only if its own attempt was far slower
 segments over good connections is not due to mitigation.
 """
 
+from itertools import pairwise
 from statistics import median
 
 from cfetch.base.records import CANCELLED, AttemptRecord, FileRecord
 from cfetch.show.saved_time import list_verdicts, running_rate_bps, shows_its_rate
 
+FADED = 1 / 8  # of the attempt's mean rate
 SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
+
+
+def comes_back(attempt: AttemptRecord, fade_s: float) -> bool:
+    """Whether an attempt nearly stood still for over ``fade_s``, and then came to its end by itself."""
+    first_s = attempt.first_byte_s
+    if attempt.outcome != "done" or first_s is None or attempt.end_s - first_s <= fade_s:
+        return False
+    faded_bps = FADED * attempt.bytes / (attempt.end_s - first_s)
+    samples = [point for point in attempt.samples if point[0] > first_s]
+    points = [(first_s, 0), *samples, (attempt.end_s, attempt.bytes)]
+    return any(
+        later_s - sooner_s > fade_s and more - less < faded_bps * (later_s - sooner_s)
+        for (sooner_s, less), (later_s, more) in pairwise(points)
+    )
 
 
 def held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
@@ -34,9 +50,15 @@ def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptR
 
 
 def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
-    """Whether helpers have taken over a part of a slow attempt's bytes."""
+    """Whether helpers have taken over a part of the bytes of an attempt that was slow from its start.
+
+    If it was fast for a while, it shares a link with the helpers, or it only fades.
+    """
     rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
-    return bool(rates) and attempt.bytes > 0 and running_rate_bps(attempt) < SLOW * median(rates)
+    if not rates or not attempt.bytes or attempt.first_byte_s is None:
+        return False
+    mean_bps = attempt.bytes / max(attempt.end_s - attempt.first_byte_s, 0.001)
+    return max(mean_bps, running_rate_bps(attempt)) < SLOW * median(rates)
 
 
 def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:

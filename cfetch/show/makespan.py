@@ -13,7 +13,9 @@ Both replays have as many places as were in use at once. Both leave out waits be
 and limits of single hosts, so these cancel out.
 
 ``left_alone.py`` says how long an entry would have held its place. If that is unknown, or the entry is not
-done, it counts as it was in both replays.
+done, it counts as it was in both replays. The run's own control limits what is claimed: if attempts that
+nobody cancelled became slow and came back by themselves, a slow rate foretells no more than the time for
+which it was seen, so no entry counts for more than ``AS_LONG_AGAIN`` times its real time.
 
 Memory is bounded: beyond ``MOST_JOBS`` entries the older entries are merged, a few neighbours into one that
 takes as long as all of them; the latest stay unmerged, since they decide when the run ends. Pure.
@@ -22,12 +24,16 @@ takes as long as all of them; the latest stay unmerged, since they decide when t
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
 from itertools import starmap
+from math import inf
 from typing import NamedTuple
 
 from cfetch.base.records import Digest, FileRecord
 
 MOST_JOBS = 1 << 16  # some 10 MiB
 FEW = 64  # merged jobs of one report of a task
+FADES = 2  # one may be chance
+FADE_S = 1.0  # of a silence, or nearly, within one attempt; a lost packet costs less
+AS_LONG_AGAIN = 2.0  # a wait that has lasted some time ends, in the median, after as long again
 ROUNDING_S = 2e-6  # recorded times are rounded by up to this
 
 
@@ -48,6 +54,7 @@ class Makespan:
         self._merges = 2  # entries in one merged job
         self._peak = 1
         self.has_mitigated = False
+        self.fades = 0  # attempts that were slow for a while, and came back by themselves
 
     def add(self, record: FileRecord) -> None:
         """Add an entry that has ended."""
@@ -55,6 +62,10 @@ class Makespan:
             return
         jobs = list_jobs(record)
         self._jobs += jobs
+        if jobs and jobs[0].took_s > FADE_S and self.fades < FADES:
+            from cfetch.show.left_alone import comes_back  # most files are small
+
+            self.fades += sum(comes_back(attempt, FADE_S) for attempt in record.attempts)
         if len(record.attempts) > 1:  # few entries have more than one
             self.has_mitigated |= any(job.alone_s != job.took_s for job in jobs)
         if len(self._jobs) > MOST_JOBS:
@@ -66,6 +77,7 @@ class Makespan:
         self._merged += starmap(ReplayedFile, digest.merged_jobs)
         self._peak = max(self._peak, digest.peak)
         self.has_mitigated |= digest.is_mitigated
+        self.fades += digest.fades
         if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
             self._merge_older_half()
 
@@ -88,7 +100,9 @@ class Makespan:
             return 0.0
         places = self.peak
         jobs = sorted(self._merged + self._jobs)
-        left_alone_s = schedule_jobs((job.alone_s for job in jobs if job.alone_s), places)
+        most = AS_LONG_AGAIN if self.fades >= FADES else inf
+        alone = (min(job.alone_s, most * job.took_s) for job in jobs if job.alone_s)
+        left_alone_s = schedule_jobs(alone, places)
         return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
 
     def _merge_older_half(self) -> None:

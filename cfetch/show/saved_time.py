@@ -120,6 +120,8 @@ def shows_its_rate(attempt: AttemptRecord) -> bool:
     if attempt.first_byte_s is None or rate_bps <= 0:
         return False
     flowed_s = attempt.end_s - attempt.first_byte_s
+    if attempt.samples and attempt.samples[-1][0] < attempt.end_s - flowed_s / 2:
+        return False  # silent since then: the bytes after the last sample came at once
     waited_s = attempt.first_byte_s - attempt.start_s
     return flowed_s >= SETTLED * waited_s and rate_bps * flowed_s <= GROWS * attempt.bytes
 

@@ -21,10 +21,8 @@ from cfetch.straggler.common_cause import NORMAL
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh_attempt import LEAST, BroughtFile, FreshAttempts
-from cfetch.straggler.handshake import next_syn_s
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.regime import Regimes
-from cfetch.straggler.rescues import Rescues
 from cfetch.straggler.second_requests import SecondRequestChooser
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.suspects import SuspectJudge
@@ -32,8 +30,8 @@ from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, Watch
 from cfetch.straggler.ways_to_ask import MUCH, WayToAsk
 
 if TYPE_CHECKING:
-    from cfetch.straggler.own_control import Group, OwnControl
     from cfetch.straggler.policy import Live
+    from cfetch.straggler.rescues import Rescues
 
 LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
@@ -55,8 +53,7 @@ class Adaptive:
         self._fresh = FreshAttempts(known)
         self._feedback = Feedback({name for name, host in known.hosts.items() if host.serves})
         self._budget = Budget(concurrency)
-        self._rescues = Rescues()
-        self._control: OwnControl | None = None  # most runs cancel no attempt
+        self._rescues: Rescues | None = None  # most runs need none
         self._median = RunningQuantile()
         self._entries = EntryHistory()
         self._counted: set[int] = set()
@@ -145,8 +142,8 @@ class Adaptive:
         if attempt is None:
             return
         slow = attempt.is_fresh and self._watch.bars.is_exceeded(attempt, now_s)
-        if self._control is not None and not slow:
-            self._control.note_finish(attempt.host, key, now_s - self._lost_s)
+        if self._budget.control is not None and not slow:
+            self._budget.control.note_finish(attempt.host, key, now_s - self._lost_s)
         self._end(key)
         if key >= 0:
             self._entries.finish(key)
@@ -154,7 +151,7 @@ class Adaptive:
         self._feedback.note_finish(key, now_s, first_s, is_proven=carried_bytes > 0)
         self._budget.note_finish(now_s, size_bytes or 0)
         if attempt.is_fresh:
-            self._rescues.note(attempt.host, slow=slow)
+            self._of_rescues().note(attempt.host, slow=slow)
             if not slow:
                 self._budget.note_rescue(now_s)
         if size_bytes and attempt.is_sample:
@@ -179,7 +176,14 @@ class Adaptive:
 
     def must_spare(self, host: str, mitigations: int) -> bool:
         """Whether an entry that was rescued so often is slow itself, rather than its connections."""
-        return self._rescues.are_over(host, mitigations)
+        return self._of_rescues().are_over(host, mitigations)
+
+    def _of_rescues(self) -> "Rescues":
+        if self._rescues is None:
+            from cfetch.straggler.rescues import Rescues
+
+            self._rescues = Rescues()
+        return self._rescues
 
     def expected_s(self, key: int) -> float | None:
         """Seconds after which the attempt in flight counts as slow, for views and for its volume."""
@@ -214,9 +218,8 @@ class Adaptive:
             keys, held_back = self._court.rule(own_s, attempts)
             anew = self._regimes.learn_from(attempts, own_s)
             self._court.tried += anew.witnesses
-            if self._control is not None:
-                for group in self._control.groups:
-                    self._control.look(group, self._watch.short_paces(group[0]), own_s)
+            if self._budget.control is not None:
+                self._budget.control.look_at_all(self._watch.short_paces, own_s)
             stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys), pace=MUCH)
             most = self._budget.count_allowed(now_s)
             stragglers += self._flag(keys, now_s, attempts, most=most, pace=NORMAL)
@@ -266,31 +269,15 @@ class Adaptive:
             own_bytes = 0 if live.resumable else live.received
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
                 continue
+            # a probe is rare, and the only way out where all stand still: it needs no proof
+            fades = self._watch.comes_back(attempt.host) and key not in self._court.tried
             group = attempt.host, not live.received
-            if not self._is_allowed(group, key, pace):
+            if not self._budget.may_mitigate(group, key, self._watch.now_s, pace, fades=fades):
                 continue
-            self._record.note_cut(group, key, self._watch.now_s, pace)
             lost_bytes += own_bytes
             self._budget.note_mitigation(now_s)
             flagged.append(self._flag_attempt(attempt, live, remaining_s, now_s))
         return flagged
-
-    @property
-    def _record(self) -> "OwnControl":
-        """The record of what cancellations have brought; it begins with the first one."""
-        if self._control is None:
-            from cfetch.straggler.own_control import OwnControl
-
-            self._control = OwnControl()
-        return self._control
-
-    def _is_allowed(self, group: "Group", key: int, pace: float) -> bool:
-        """Whether the record of earlier cancellations at the host allows another one."""
-        if not self._watch.comes_back(group[0]):
-            return True
-        if pace > NORMAL:  # the whole host is suspected
-            return self._record.allows_renewal(group)
-        return self._record.allows(group, key, self._watch.now_s)
 
     def _flag_attempt(
         self, attempt: JudgedAttempt, live: "Live", remaining_s: float, now_s: float
@@ -299,7 +286,7 @@ class Adaptive:
         if attempt.key >= 0:
             self._counted.add(attempt.key)
         if attempt.is_fresh:
-            self._rescues.note(attempt.host, slow=True)
+            self._of_rescues().note(attempt.host, slow=True)
         evidence, slot = self._watch.find_evidence(attempt)
         size_bytes, terms = attempt.size_bytes or 0, evidence.terms(slot)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
@@ -307,11 +294,13 @@ class Adaptive:
             expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
-        if self._watch.comes_back(attempt.host) and not self._record.stays_slow((attempt.host, False)):
+        if self._watch.comes_back(attempt.host) and not self._budget.stays_slow(attempt.host):
             remaining_s = min(remaining_s, evidence.slow_s(slot) + fresh_s)  # a fade foretells as much again
         projected_s = now_s + remaining_s if live.received and math.isfinite(remaining_s) else None
         foretold_s = now_s + STALL_S + fresh_s if live.received and projected_s is None else projected_s
         if live.connecting_since_s is not None:  # the kernel would have asked again: no verdict on the object
+            from cfetch.straggler.handshake import next_syn_s
+
             since_s = live.connecting_since_s
             foretold_s = since_s + next_syn_s(now_s - since_s) + fresh_s
         self._feedback.note_mitigation(attempt.key, attempt.host, foretold_s, elapsed_s)
@@ -337,6 +326,6 @@ class Adaptive:
             self._watch.expect_change()
             self._entries.in_flight -= key >= 0
             self._watch.drop(attempt)
-            if self._control is not None:
-                self._control.note_gone(attempt.host, key)
+            if self._budget.control is not None:
+                self._budget.control.note_gone(attempt.host, key)
         return attempt

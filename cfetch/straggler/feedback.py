@@ -10,7 +10,10 @@ one rescue in twenty.
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cfetch.straggler.own_control import Group, OwnControl
 
 WORSE = 1.5  # the bar's factor for each mitigation that took longer than no mitigation
 BETTER = 0.05  # subtracted for each good mitigation: with one bad in ten the bar stays where it is
@@ -151,7 +154,10 @@ class Feedback:
 
 
 class Budget:
-    """Limits how many more attempts may be cancelled now, and how many more bytes may be lost by that."""
+    """Limits how many more attempts may be cancelled now, and how many more bytes may be lost by that.
+
+    ``control``: the record of what cancellations have brought; None before the first one.
+    """
 
     def __init__(self, concurrency: int) -> None:
         self._concurrency = concurrency
@@ -161,11 +167,31 @@ class Budget:
         self._bytes = 0
         self._wasted = 0
         self._asked_twice = 0
+        self.control: OwnControl | None = None
 
     def note_finish(self, now_s: float, size_bytes: int) -> None:
         """Note that an attempt completed."""
         self._ended.append(now_s)
         self._bytes += size_bytes
+
+    def may_mitigate(self, group: "Group", key: int, own_s: float, pace: float, *, fades: bool) -> bool:
+        """Whether an attempt may be cancelled, and note it, by the record of its ``group``.
+
+        ``fades``: attempts at its host have been slow and come back by themselves. ``pace``: how fast the
+        fresh attempt has to be, as a multiple of the others, to show that this helps.
+        """
+        if self.control is None:
+            from cfetch.straggler.own_control import OwnControl  # most runs cancel no attempt
+
+            self.control = OwnControl()
+        allowed = not fades or self.control.allows(group, key, own_s, pace)
+        if allowed:
+            self.control.note_cut(group, key, own_s, pace)
+        return allowed
+
+    def stays_slow(self, host: str) -> bool:
+        """Whether attempts of ``host`` that were left alone have stayed slow."""
+        return self.control is not None and self.control.stays_slow((host, False))
 
     def note_mitigation(self, now_s: float) -> None:
         """Note that an attempt is cancelled."""

@@ -17,7 +17,7 @@ Where no attempt has ever come back by itself there is nothing to compare with, 
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cfetch.straggler.common_cause import NORMAL
@@ -88,12 +88,16 @@ class OwnControl:
     def __init__(self) -> None:
         self._groups: dict[Group, _GroupControl] = {}
 
-    def allows(self, group: Group, key: int, now_s: float) -> bool:
+    def allows(self, group: Group, key: int, now_s: float, pace: float = NORMAL) -> bool:
         """Whether the slow attempt may be cancelled now; if not, it is left alone for now.
 
         Ask only where attempts have come back by themselves. If it is allowed, ``note_cut`` has to follow.
+        ``pace`` above the normal one: the whole host is suspected (``regime.py``). Then one attempt may be
+        cancelled; if that is much faster than the others, which are the control, more may follow.
         """
         control = self._of(group)
+        if pace > NORMAL:
+            return control.may_renew > 0 and not control.is_in_vain
         if key not in control.left:
             if len(control.left) >= MOST_WAITING:
                 return False
@@ -106,14 +110,6 @@ class OwnControl:
         if control.control is None and control.since_control >= control.control_after:
             control.control = key
         return control.control != key and control.may_cut > 0
-
-    def allows_renewal(self, group: Group) -> bool:
-        """Whether a further attempt may be cancelled because the whole host is suspected (``regime.py``).
-
-        One may; if it is then much faster than the others, which are the control, more may follow.
-        """
-        control = self._groups.get(group)
-        return control is None or (control.may_renew > 0 and not control.is_in_vain)
 
     def note_cut(self, group: Group, key: int, now_s: float, pace: float) -> None:
         """Note that the attempt is cancelled; one that had its time and stayed slow is a verdict.
@@ -145,10 +141,11 @@ class OwnControl:
             control = self._groups[group] = _GroupControl()
         return control
 
-    @property
-    def groups(self) -> list[Group]:
-        """The groups that wait for a verdict."""
-        return [group for group, control in self._groups.items() if control.left or control.cut]
+    def look_at_all(self, paces_of: Callable[[str], Mapping[int, float]], now_s: float) -> None:
+        """Look at the groups that wait for a verdict; ``paces_of``: the present paces at a host, by key."""
+        for group, control in self._groups.items():
+            if control.left or control.cut:
+                self.look(group, paces_of(group[0]), now_s)
 
     def look(self, group: Group, paces: Mapping[int, float], now_s: float) -> None:
         """Look at the present paces of the host's attempts, by key, and judge those that run well."""

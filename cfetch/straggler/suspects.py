@@ -15,7 +15,6 @@ from cfetch.straggler.attempt_limits import PADDING_S
 from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
-from cfetch.straggler.handshake import find_syns
 from cfetch.straggler.watched_attempts import REFIT_S, TICK_S, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
@@ -191,5 +190,7 @@ def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:
     It has just repeated its SYN, which may be answered within ``guard_s``; or it does so in so short a time
     that a fresh connection gains too little.
     """
+    from cfetch.straggler.handshake import find_syns  # most handshakes are answered at once
+
     last_s, next_s = find_syns(waited_s)
     return waited_s - last_s <= guard_s or next_s - waited_s <= PADDING_S

@@ -30,6 +30,7 @@ REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
 LEAST_FLOW_S = 0.1  # since the first byte: a shorter time shows no rate, as bytes are read in pieces
 RECENT_DIPS = 8  # dips: this number shows that they are usual for the host's connections
+FEW_DIPS = 3  # dips, which are no chance: slow attempts at the host may come back
 MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
@@ -218,11 +219,11 @@ class WatchedAttempts:
     def dip_s(self, host: str) -> float:
         """Seconds for which attempts at ``host`` are slow now and then, before they are fast again."""
         dips = self._dips.get(host, ())
-        return min(max(dips), MOST_DIP_S) if self.comes_back(host) else 0.0
+        return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
 
     def comes_back(self, host: str) -> bool:
         """Whether attempts at ``host`` were slow now and then, and fast again by themselves."""
-        return len(self._dips.get(host, ())) == RECENT_DIPS
+        return len(self._dips.get(host, ())) >= FEW_DIPS
 
     def short_paces(self, host: str) -> dict[int, float]:
         """The paces of the watched attempts of ``host`` over the last second, by key."""

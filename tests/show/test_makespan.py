@@ -5,6 +5,7 @@ import random
 import pytest
 
 import cfetch.show.makespan as module
+from cfetch.show.digest import make_digest
 from cfetch.show.makespan import Makespan, ReplayedFile, count_peak, list_jobs, schedule_jobs
 from tests.show.records import attempt, record
 
@@ -62,6 +63,23 @@ def test_the_last_file_is_saved_whole():
 def test_slow_files_side_by_side_do_not_add_up():
     """Four places, four slow files at once: each is 58 s earlier, and so is the run, not by 232 s."""
     assert saved_s(*(rescued(id_, 0, 1, 2, projected_s=60.0) for id_ in range(4))) == 58.0
+
+
+def faded(id_, start_s):
+    """A file that stood still for 3 s of its 5, and came to its end by itself."""
+    samples = [(start_s + 1.0, 50), (start_s + 4.0, 51)]
+    return record(id_, 100, attempt(1, start_s, start_s + 5.0, samples=samples))
+
+
+def test_a_run_whose_slow_attempts_come_back_claims_no_more_than_was_seen():
+    """Left alone until 60 s by its rate; two others came back after fades, so 3 s foretell 3 s more."""
+    slow = rescued(9, 0, 2, 3, projected_s=60.0)
+    assert saved_s(slow, faded(0, 0.0)) == 55.0
+    assert saved_s(slow, faded(0, 0.0), faded(1, 0.0)) == 1.0
+    digest = make_digest([faded(0, 0.0), faded(1, 0.0)], places=4)
+    replay = replay_of(slow)
+    replay.include(digest)
+    assert replay.saved_s() == pytest.approx(1.0)
 
 
 def test_a_slow_file_among_many_costs_its_place_only():
@@ -129,6 +147,13 @@ def test_a_slow_file_that_others_helped_was_rescued():
     """At 10 bytes a second the other 800 bytes had taken 80 s more, and no helper's place."""
     assert list_jobs(helped(100)) == [ReplayedFile(0.0, 10.0, 90.0), ReplayedFile(5.0, 5.0, 0.0)]
     assert saved_s(helped(100)) == 80.0
+
+
+def test_a_file_that_was_fast_for_a_while_was_helped_and_not_rescued():
+    """Nine tenths of its bytes came in the first second: it fades, or the helpers take its link."""
+    own = attempt(1, 0.0, 10.0, size=500, to_byte=500, samples=[(1.0, 450), (5.0, 460), (9.0, 499)])
+    other = attempt(2, 5.0, 10.0, from_byte=500, size=400, helper=True)
+    assert {job.took_s == job.alone_s for job in list_jobs(record(0, 900, own, other))} == {True}
 
 
 def test_a_good_file_that_others_helped_was_not():

@@ -112,6 +112,7 @@ def test_the_policys_own_projection_counts():
     [
         {"size": 50, "samples": [(4.0, 40), (5.0, 50)]},  # it brought bytes until 5 s, and none until 10 s
         {"size": 0, "first_byte_s": None, "samples": []},  # no byte at all
+        {"size": 50, "samples": [(3.0, 40)]},  # the last 10 bytes came soon after that sample
         {"size": 100, "samples": [(2.0, 10), (5.0, 30), (8.0, 70)]},  # its rate grows, as in slow start
         {"size": 100, "first_byte_s": 4.0, "samples": [(7.0, 50)]},  # a wait of 4 s, and bytes for only 6 s
     ],

@@ -174,6 +174,10 @@ class TestCold:
             [*(pace(n, 512 * KIB, carried=MIB) for n in range(6)), pace(9, 4 * MIB, asks=2)],  # may be worn
             [*(fallen(n) for n in range(6)), pace(9, 3 * MIB, asks=2)],  # fast at the beginning
             [*SLOW, pace(9, 4 * MIB)],  # a first one, too
+            [
+                *(pace(n, 512 * KIB, best=MIB) for n in range(6)),
+                pace(9, 6 * MIB, asks=2),
+            ],  # it takes from the first ones: they share a full link
         ],
     )
     def test_anything_less_is_no_evidence(self, paces):

@@ -1,25 +1,12 @@
 """A task whose files go to a volume of the caller's own, without receipts: shards, as Spark writes them."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.events import Event
 from cfetch.run.collector import collect_seldom
-from cfetch.tasks.shares.task import Beside, Reporter, run_pool
+from cfetch.tasks.shares.task import Apart, Beside, Reporter, run_pool
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 from cfetch.wire.loop import make_loop
-
-if TYPE_CHECKING:
-    from cfetch.engine.commitment import Commitment
-    from cfetch.storage.volume import Volume
-
-
-class Apart(NamedTuple):
-    """A volume of the caller's own, and the commitment to it, as ``Pool`` takes them."""
-
-    volume: "Volume"
-    commit_by: "Callable[..., Commitment]"
 
 
 def bring_apart(spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside, apart: Apart) -> None:

@@ -63,7 +63,8 @@ from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
 
 if TYPE_CHECKING:
-    from cfetch.tasks.shares.apart import Apart
+    from cfetch.engine.commitment import Commitment
+    from cfetch.storage.volume import Volume
 
 IDLE_S = 15.0  # for which an idle connection is kept
 LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no sooner than that
@@ -80,6 +81,13 @@ class Beside(NamedTuple):
 
     open_links: OpenLinks | None
     listener: Listener | None
+
+
+class Apart(NamedTuple):
+    """A volume of the caller's own, and the commitment to it, as ``Pool`` takes them."""
+
+    volume: "Volume"
+    commit_by: "Callable[..., Commitment]"
 
 
 class EntryList:
@@ -259,7 +267,7 @@ async def run_pool(
     reporter: Reporter,
     on_life: Callable[[], None],
     beside: Beside,
-    apart: "Apart | None" = None,
+    apart: Apart | None = None,
 ) -> tuple[LocalFault | None, Knowledge]:
     """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
     clock = SystemClock()

@@ -42,7 +42,8 @@ from cfetch.plugins.spark.frames.shard_stream import ShardStream, StreamedShard
 from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
-from cfetch.tasks.shares.apart import Apart, bring_apart
+from cfetch.tasks.shares.apart import bring_apart
+from cfetch.tasks.shares.task import Apart
 from cfetch.tasks.shares.work import Share, TaskCopy
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from tests.tasks.scene import download, served, whole, write_manifest
 pytestmark = pytest.mark.cluster
 
 MOST_EXTRA_PERCENT = 2.0
+MOST_EXTRA_OF_BATCHES_PERCENT = 5.0  # two tasks die, each with some batches of 25 files that begin anew
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,12 @@ def rows_of(manifest):
     return json.loads(manifest.read_text())["files"]
 
 
-def check(found):
+def check(found, most_extra=MOST_EXTRA_PERCENT):
     """Everything is there, and was told once."""
     print(found.line())
     assert (found.code, found.is_whole) == (0, True), found.said
     assert (set(found.told), set(found.told.values())) == (set(FILES), {1})
-    assert found.extra < MOST_EXTRA_PERCENT
+    assert found.extra < most_extra
 
 
 def test_an_executor_is_killed(cluster, origin, tmp_path):
@@ -73,7 +74,7 @@ def test_an_executor_is_killed_and_the_files_are_in_batches(cluster, origin, tmp
     wait_until(lambda: in_place(to) > len(FILES) // 3, driver)
     (executor,) = cluster.executors("127.0.0.3")
     os.kill(executor, signal.SIGKILL)
-    check(ended(driver, origin, to))
+    check(ended(driver, origin, to), MOST_EXTRA_OF_BATCHES_PERCENT)
     assert find_wrong([to], batches) == []
 
 

@@ -4,8 +4,7 @@ import asyncio
 
 from cfetch.base.events import Event
 from cfetch.run.collector import collect_seldom
-from cfetch.tasks.shares.task import Beside, Reporter, run_pool
-from cfetch.tasks.shares.task_destination import Apart
+from cfetch.tasks.shares.task import Apart, Beside, Reporter, run_pool
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 from cfetch.wire.loop import make_loop
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -55,12 +55,16 @@ from cfetch.tasks.hub.receipts import (
     leave_receipt,
     share_receipt_name,
 )
-from cfetch.tasks.shares.task_destination import Apart, open_destination
+from cfetch.tasks.shares.task_destination import open_destination
 from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
 from cfetch.wire.transport import RunTransport
+
+if TYPE_CHECKING:
+    from cfetch.engine.commitment import Commitment
+    from cfetch.storage.volume import Volume
 
 IDLE_S = 15.0  # for which an idle connection is kept
 LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no sooner than that
@@ -77,6 +81,13 @@ class Beside(NamedTuple):
 
     open_links: OpenLinks | None
     listener: Listener | None
+
+
+class Apart(NamedTuple):
+    """A volume of the caller's own, and the commitment to it, as ``Pool`` takes them."""
+
+    volume: "Volume"
+    commit_by: "Callable[..., Commitment]"
 
 
 class EntryList:

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,9 +24,6 @@ from cfetch.storage.group_rights import make_directory
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.volume import Volume
 from cfetch.timeline.attempts import ATTEMPTS
-
-if TYPE_CHECKING:
-    from cfetch.engine.commitment import Commitment
 
 
 class TaskDestination(msgspec.Struct, frozen=True):
@@ -45,13 +41,6 @@ class TaskDestination(msgspec.Struct, frozen=True):
     def fence_option(self) -> str:
         """The option that names the directory in which the fence is."""
         return "--state" if self.is_store else "--to"
-
-
-class Apart(NamedTuple):
-    """A volume of the caller's own instead, and the commitment to it, as ``Pool`` takes them."""
-
-    volume: Volume
-    commit_by: "Callable[..., Commitment]"
 
 
 def directory_destination(root: Path, instant: str, epoch: int) -> TaskDestination:

@@ -23,6 +23,7 @@ from cfetch.plugins.spark import download, register
 from cfetch.plugins.spark.session import find_spark_version
 from tests.plugins.spark.serving import asked, manifest, serving
 
+SLOW_S = 1800.0  # a session takes five minutes on two cores that thirty programs want
 FILES = {f"d/{n}.bin": b"%d " % n * 100 for n in range(20)}
 OLDEST = {  # the first version of Spark that each use works on, as the pages say
     "command": (3, 5),
@@ -60,7 +61,7 @@ class Smoke:
         """``cfetch download --engine spark`` as a process of its own."""
         path, to = manifest(self.root / "m.json", self.origin, FILES), self.root / "command"
         words = ("download", path, "--to", to, "--engine", "spark", "--spark-master", "local[2]", "--quiet")
-        subprocess.run([sys.executable, "-m", "cfetch", *words], check=True, timeout=300)
+        subprocess.run([sys.executable, "-m", "cfetch", *words], check=True, timeout=SLOW_S)
         self._check_files(to)
 
     def function(self) -> None:

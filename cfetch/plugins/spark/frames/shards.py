@@ -5,9 +5,11 @@ are over. A whole shard stays in the stage if the job dies, and the next job fin
 """
 
 import json
+import os
 import re
 import shutil
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +43,7 @@ from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_docum
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
 from cfetch.tasks.shares.apart import bring_apart
-from cfetch.tasks.shares.task_destination import Apart
+from cfetch.tasks.shares.task import Apart
 from cfetch.tasks.shares.work import Share, TaskCopy
 
 if TYPE_CHECKING:
@@ -61,12 +63,14 @@ class ShardJob(NamedTuple):
     """The work of all tasks of a write. ``is_tar``: files go into tar files, else into a column.
 
     ``store``: the shards become objects there, and ``root`` is the directory in which a task makes them.
+    ``begun_ns``: when the write began, by the clock of the directory.
     """
 
     work: PieceWork
     root: Path
     is_tar: bool
     store: "ShardStore | None" = None
+    begun_ns: int = 0
 
     @property
     def stage(self) -> Path:
@@ -74,20 +78,23 @@ class ShardJob(NamedTuple):
         return self.root / STATE_NAME / STAGE
 
 
-def open_stage(job: ShardJob) -> None:
-    """Make the stage, and remove the shards of jobs that died more than a month ago.
+def open_stage(job: ShardJob) -> ShardJob:
+    """Make the stage, and remove the shards of jobs that died more than a month ago; the job with its time.
 
     Raises LocalFault; UsageError: a library for the store is missing.
     """
     if job.store is not None:
         job.store.check()
-        return
+        return job
     now_s = time.time()
     with on_disk(job.stage):
-        make_private(job.stage)
-        for path in list(job.stage.iterdir()):
-            if now_s - path.stat().st_mtime > KEEP_S:
-                path.unlink(missing_ok=True)
+        for directory in (job.stage, _find_marks(job)):
+            make_private(directory)
+            for path in list(directory.iterdir()):
+                if now_s - path.stat().st_mtime > KEEP_S:
+                    path.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=job.stage) as file:
+            return job._replace(begun_ns=os.fstat(file.fileno()).st_mtime_ns)
 
 
 def group_shards(shards: Iterator[Planned]) -> Iterator[list[Planned]]:
@@ -229,7 +236,11 @@ def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool, key:
         job.store.publish(names, overwrite=overwrite, key=key)
         return
     with hold_lock(job.stage.with_suffix(".lock")), on_disk(job.root):
-        gone = [name for name in names if not (job.stage / f"{name}{PARQUET}").exists()]
+        gone = [
+            name
+            for name in names
+            if _was_published(job, name) or not (job.stage / f"{name}{PARQUET}").exists()
+        ]
         refuse_gone(gone, names, job.root)
         old = [path for path in job.root.iterdir() if _SHARD.match(path.name)]
         if overwrite:
@@ -258,6 +269,18 @@ def finish_publishing(job: ShardJob, key: str) -> bool:
         return True
 
 
+def _find_marks(job: ShardJob) -> Path:
+    """A directory with an empty file for each shard that was published, by its name in the stage."""
+    return job.stage.with_name("shards-published")
+
+
+def _was_published(job: ShardJob, name: str) -> bool:
+    """Whether another job has published a shard of the same rows since this one began."""
+    with suppress(FileNotFoundError):
+        return (_find_marks(job) / name).stat().st_mtime_ns > job.begun_ns
+    return False
+
+
 def _find_journal(job: ShardJob, key: str) -> Path:
     return job.stage.with_name("shard-keys") / key
 
@@ -268,6 +291,7 @@ def _rename_all(job: ShardJob, pairs: Sequence[tuple[str, int]]) -> None:
         for ending in (TAR, PARQUET):
             with suppress(FileNotFoundError):  # a shard of Parquet has no tar file
                 (job.stage / f"{name}{ending}").replace(job.root / f"{number:05d}{ending}")
+        (_find_marks(job) / name).touch(0o600)
         (job.stage / f"{name}.lock").unlink(missing_ok=True)
     (job.root / "_SUCCESS").touch()
 

@@ -354,6 +354,18 @@ def test_two_jobs_with_the_same_rows(origin, tmp_path):
     assert shown(tmp_path / "set") == ["00000.parquet", "00000.tar", "_SUCCESS"]
 
 
+def test_a_job_that_another_one_has_overtaken(origin, tmp_path):
+    """It has brought the same rows, and publishes nothing, as it began before the other one had ended."""
+    first, second = writer_of(tmp_path), writer_of(tmp_path)
+    rows = rows_of(origin, ["d/1.jpg"])
+    publish(first, stage(first, rows))
+    with pytest.raises(LocalFault, match="another job has published 1 of the 1 shards"):
+        publish(second, stage(second, rows))
+    third = writer_of(tmp_path)
+    publish(third, stage(third, rows))
+    assert [name for name in shown(tmp_path / "set") if ".tar" in name] == ["00000.tar", "00001.tar"]
+
+
 def test_cells_that_python_cannot_hold(origin, tmp_path):
     """A far year or text that is not UTF-8 stays in the table; a URL of such bytes is a row's fault."""
     rows = pa.Table.from_pylist(rows_of(origin, ["d/1.jpg", "d/2.jpg"]))

@@ -46,8 +46,8 @@ FAIRNESS = """\
 - With the URL only, cfetch is no better than the others against a well-formed lie: a length that is too
   short, an early last chunk, an error page with status 200, other bytes of the same length, another version
   under the same ETag. Its metrics then say `verified: none`.
-- cfetch refuses some replies that others accept: a body ended only by the end of the connection, two ETags,
-  a 206 without a request for it, bytes after the body.
+- cfetch refuses some replies that others accept: two ETags, and with the URL only a body ended only by the
+  end of the connection, and bytes after the body.
 - *WRONG* in cases 26 and 28: the encoded bytes were saved, as the manuals say.
 - In the cases that resume (12 to 21), the earlier run was cut off after 1.5 of 2.5 MiB. The other tools
   resume the file under the final name.

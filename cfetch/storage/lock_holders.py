@@ -67,7 +67,7 @@ def _find_in_kernel(status: os.stat_result) -> Holder:
 
 
 def _find_age_s(pid: int) -> float | None:
-    """Find for how many seconds a process of this machine has run; None: it cannot be seen."""
+    """The age of a process of this machine; None: it cannot be seen."""
     with suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # field 22 of proc(5)
         up_s = float(Path("/proc/uptime").read_text("ascii").split()[0])

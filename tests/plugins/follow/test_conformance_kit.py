@@ -71,6 +71,32 @@ async def test_the_reference_server_keeps_every_rule(store):
     assert await check(store) == {}
 
 
+@pytest.mark.parametrize(("splits", "result"), [(1, "right"), (9, "not checked")])
+async def test_a_feed_that_splits_during_the_check_gets_a_verdict(store, splits, result):
+    """Its answers are no faults: what changed is read anew, three times, and then the check says so."""
+    app, lists, left = feed_app(store, None), 0, [splits]
+
+    @web.middleware
+    async def split_after_lists(request, handler):
+        nonlocal lists
+        lists += request.path == "/" and "If-None-Match" not in request.headers
+        if request.path == "/info" and lists and left[0]:
+            lists, left[0] = 0, left[0] - 1
+            store.split(request.query["via"])
+        return await handler(request)
+
+    app.middlewares.insert(0, split_after_lists)
+    runner = await serve_here(app)
+    asker = Web(HttpTransport(connect_timeout_s=10), SystemClock(), lambda: 0.0)
+    findings: list[Finding] = []
+    wrong = await Conformance(SecretUrl(runner.url), asker).run(findings.append)
+    await asker.close()
+    await runner.cleanup()
+    assert {finding.check: finding.result for finding in findings}["lsns"] == result
+    assert [finding for finding in findings if finding.result == "wrong"] == []
+    assert wrong == (result != "right")  # nothing further can be checked
+
+
 def listed(_, __, body):
     return "ranges" in body
 

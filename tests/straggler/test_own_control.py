@@ -129,3 +129,15 @@ def test_where_attempts_fade_and_come_back_slow_ones_are_not_all_cancelled_at_on
     assert [{*story.keys} for story in (careful, sure)] == [{100, 101, 102, 103}] * 2
     assert max(found.projected_s for found in careful.found) < 150
     assert min(found.projected_s for found in sure.found) > 1000
+
+
+def test_a_probe_needs_no_proof():
+    """Two that crawl are cancelled and never come again; all others stand still from 14 s: one is tried."""
+    still = [
+        Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB), (14.0, 0.0)))
+        for n in range(14)
+    ]
+    crawl = [Stream(100 + n, GIB, ((0.0, 10 * MIB), (6.0, 64 << 10)), start_s=float(n)) for n in range(2)]
+    story = play(adaptive(), [*still, *crawl], 23.0)
+    assert {*story.keys[:UNPROVEN]} == {100, 101}
+    assert [20 <= when_s < 23 for when_s, key in story.flagged if key < 100] == [True]

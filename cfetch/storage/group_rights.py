@@ -68,11 +68,8 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError.
-
-    A file that is there is not opened: to close it would end the locks that this process has on it.
-    """
-    with suppress(FileNotFoundError):
+    """Make an empty file of the state if there is none; in a shared one for the group too. Raises OSError."""
+    with suppress(FileNotFoundError):  # else it is not opened: to close it would end own locks on it
         mode = path.lstat().st_mode
         if stat.S_ISREG(mode):
             if is_for_group(path.parent.stat()):

@@ -20,13 +20,13 @@ def closing_lines(
     failures_named: int = 0,
     end: EndRecord | None = None,
     refetches: bool = False,
-    is_streamed: bool = False,
+    streamed: bool = False,
 ) -> list[str]:
     """The summary as printable lines for a person, the verdict last, where a terminal shows it.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
     ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again.
-    ``is_streamed``: the files were handed to a reader, and are nowhere now.
+    ``streamed``: the files were handed to a reader, and are nowhere now.
     """
     if summary.status == "completed" and not summary.files.total:
         return ["done: there was nothing to download"]
@@ -34,7 +34,7 @@ def closing_lines(
     if not summary.bytes.fetched:
         received = f"nothing received in {duration(summary.elapsed_s)}"
     why = [f"  {reason}"] if (reason := _stop_reason(summary, stopping)) else []
-    counted = _count_in_place(summary, is_streamed=is_streamed)
+    counted = _count_in_place(summary, streamed=streamed)
     head = f"{_choose_headline(summary, stopping)}: {counted}, {received}"
     is_alone = summary.files.total == summary.files.failed == 1  # then its own line says all
     volumes, failures = [], []
@@ -49,13 +49,7 @@ def closing_lines(
         *failures,
         *_event_lines(summary),
         *([] if is_alone else _end_lines(end, is_one=summary.files.total == 1)),
-        *_pointer_lines(
-            summary,
-            refetches=refetches,
-            is_streamed=is_streamed,
-            is_alone=is_alone,
-            stopping=stopping or "",
-        ),
+        *_pointer_lines(summary, refetches=refetches, streamed=streamed, alone=is_alone, stopping=stopping),
         *why,
         head,
     ]
@@ -82,12 +76,12 @@ def closing_line(summary: Summary, stopping: str | None = None) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _count_in_place(summary: Summary, *, is_streamed: bool = False) -> str:
+def _count_in_place(summary: Summary, *, streamed: bool = False) -> str:
     files = summary.files
     if isinstance(summary.completed_by_other, int):
         whole = f"{summary.completed_by_other:,} of {plural(files.total, 'file')} in place"
         return f"{whole} by another run, {files.done:,} by this one"
-    where = "handed over" if is_streamed else "in place"
+    where = "handed over" if streamed else "in place"
     return f"{files.done + files.skipped:,} of {plural(files.total, 'file')} {where}"
 
 
@@ -139,25 +133,25 @@ def _mitigation_text(summary: Summary) -> str:
 
 
 def _pointer_lines(
-    summary: Summary, *, refetches: bool, is_streamed: bool, is_alone: bool, stopping: str
+    summary: Summary, *, refetches: bool, streamed: bool, alone: bool, stopping: str | None
 ) -> list[str]:
     again = "run the same command again: files in place are skipped"
-    if is_alone:
+    if alone:
         again = "run the same command again"
-    if is_streamed:
+    if streamed:
         again = "run the same command again: all files are fetched anew"
     elif refetches:
         again = "run the same command without --existing refetch: files in place are skipped"
     if summary.exit_code == LocalFault.exit_code:
-        then = "" if "the same command" in stopping else f"once the cause is gone, {again}"
+        then = "" if "the same command" in (stopping or "") else f"once the cause is gone, {again}"
     elif summary.exit_code:
         from cfetch.show.remedies import find_remedy, is_plain_refusal
 
-        if is_alone and is_plain_refusal(summary.failures):
+        if alone and is_plain_refusal(summary.failures):
             return []
         remedy = find_remedy(summary.failures)
         then = f"{remedy}; then {again}" if remedy else again
     else:
         then = f"cfetch report {printable(quote(summary.metrics), 1000)}" if summary.metrics else ""
-    named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics and not is_alone else []
+    named = [f"  metrics: {printable(summary.metrics, 1000)}"] if summary.metrics and not alone else []
     return [*named, f"  next: {then}"] if then else named

@@ -236,7 +236,7 @@ class Facts:
             failures_named=named,
             end=self.view.end,
             refetches=self.view.refetches,
-            is_streamed=self.view.is_streamed,
+            streamed=self.view.where != "in place",
         )
         return Fact(event.t_s, "finished", "error" if summary.exit_code else "info", "\n".join(lines), data)
 

@@ -180,7 +180,7 @@ def _close(console: Console, view: View, summary: Summary) -> None:
         view.stopping,
         end=view.end,
         refetches=view.refetches,
-        is_streamed=view.is_streamed,
+        streamed=view.where != "in place",
     )
     for line in rest:
         for piece in _wrap(line, console.width):

@@ -109,14 +109,9 @@ class View:
         return self.run is not None and self.run.settings.get("existing") == "refetch"
 
     @property
-    def is_streamed(self) -> bool:
-        """Whether the files are handed to a reader, so that no later run finds them."""
-        return self.run is not None and self.run.destination == MEMORY
-
-    @property
     def where(self) -> str:
-        """Where the finished files are, in the words of a count."""
-        return "handed over" if self.is_streamed else "in place"
+        """Where finished files are; those of a stream are handed to a reader, and no later run has them."""
+        return "handed over" if self.run is not None and self.run.destination == MEMORY else "in place"
 
     def _note_trouble(self, event: Event) -> None:
         if isinstance(event, StragglerCancelled):

@@ -61,7 +61,7 @@ async def started(*words, env=None, stdin=None):
 
 
 async def ended(child, stdin=None):
-    out, err = await asyncio.wait_for(child.communicate(stdin), 60)
+    out, err = await asyncio.wait_for(child.communicate(stdin), 300)
     found = Ended(child.returncode, out.decode(), err.decode())
     assert "Traceback" not in found.err
     return found

@@ -66,7 +66,7 @@ async def begin(user, *words, group=TEAM, umask=0o077):
 async def command(user, *words, group=TEAM, umask=0o077):
     """The exit code of a user's command, and what it said."""
     child = await begin(user, *words, group=group, umask=umask)
-    _, said = await asyncio.wait_for(child.communicate(), 60)
+    _, said = await asyncio.wait_for(child.communicate(), 300)
     assert b"Traceback" not in said, said.decode()
     return child.returncode, said.decode()
 

@@ -61,7 +61,7 @@ async def test_logins_reach_their_host_and_nothing_else(tmp_path, processes):
             env=os.environ | SECRETS,
         )
         away.pid = child.pid
-        out, err = await asyncio.wait_for(child.communicate(), 60)
+        out, err = await asyncio.wait_for(child.communicate(), 300)
     assert (child.returncode, json.loads(out)["files"]["done"]) == (0, 2)
     assert (away.processes > 1) is (processes == "2")  # the second one may come late
     for head in start.heads:

@@ -52,7 +52,7 @@ async def begun(*words, stdin=None, cwd=None, program=("-m", "cfetch"), **how):
 
 async def ended(child):
     """How a process ended."""
-    out, err = await asyncio.wait_for(child.communicate(), 60)
+    out, err = await asyncio.wait_for(child.communicate(), 300)
     result = Told(child.returncode, out.decode(), err.decode())
     assert "Traceback" not in result.err
     return result

@@ -21,6 +21,7 @@ from tests.show.live.test_live import SEQUENCE
 NOTE_S = 1.0  # several frames
 ROOT = Path(__file__).parents[2]
 NAMES = ("[bold]x[/bold]", "a", ":smile:", "[link=http:h]y", "%1b[31m", "b", "c", "d")
+YELLOW = b"\x1b[33m"  # of what is slow, which only a busy machine shows; the servers send red
 
 
 def replies(text):
@@ -59,7 +60,7 @@ def on_a_terminal(command, term):
         os.close(slave)
         reader = threading.Thread(target=read)
         reader.start()
-        child.wait(60)
+        child.wait(300)
         reader.join()
     os.close(master)
     assert child.returncode == 1
@@ -84,7 +85,7 @@ async def test_c53_c75_no_reply_brings_a_control_sequence_of_its_own(term, tmp_p
     """The live view writes those that it writes beside a harmless server; plain lines write none at all."""
     harmless, hostile = [await shown(text, tmp_path, term) for text in ("harmless", ESCAPE)]
     found = set(SEQUENCE.findall(hostile))
-    assert found <= (set(SEQUENCE.findall(harmless)) if term != "dumb" else {b"\r"})
+    assert found <= (set(SEQUENCE.findall(harmless)) | {YELLOW} if term != "dumb" else {b"\r"})
     assert b"owned" not in hostile
     assert b"404" in hostile
     assert b"[bold]x" in hostile

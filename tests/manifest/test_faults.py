@@ -205,7 +205,7 @@ def test_no_default_path(error_of, url):
 )
 def test_expires_at(frozen, value, seconds):
     """ISO 8601 with a zone, seconds and milliseconds since 1970 mean the same."""
-    assert frozen(one(expires_at=value)).expires_at == seconds
+    assert frozen(one(expires_at=value)).totals.expires_at == seconds
 
 
 def test_null_is_absent(frozen):

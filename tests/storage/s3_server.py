@@ -19,6 +19,7 @@ __all__ = ["Bucket", "MotoServer", "bucket", "moto_server", "point_at"]
 CHILD = """
 import json
 import sys
+import threading
 from collections import Counter
 from urllib.parse import parse_qs
 from moto.moto_server import threaded_moto_server as moto
@@ -35,6 +36,7 @@ def kind_of(method, query):
 
 class Watched(moto.DomainDispatcherApplication):
     asked, busy, conditions, permitted = Counter(), {}, [], ["all"]
+    condition_and_write = threading.Lock()
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/-/asked":
@@ -73,6 +75,9 @@ class Watched(moto.DomainDispatcherApplication):
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             start_response("503 Slow Down", [("Content-Length", str(len(SLOW_DOWN)))])
             return [SLOW_DOWN]
+        if {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"} & set(environ):
+            with self.condition_and_write:  # moto checks first and writes then: two threads may both be right
+                return super().__call__(environ, start_response)
         return super().__call__(environ, start_response)
 
 

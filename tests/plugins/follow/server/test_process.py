@@ -28,7 +28,7 @@ class Server:
 
     async def __aenter__(self):
         self.child = await begun(*self.words, preexec_fn=self.limit)
-        line = await asyncio.wait_for(self.child.stdout.readline(), 60)
+        line = await asyncio.wait_for(self.child.stdout.readline(), 300)
         assert line, await ended(self.child)
         document = json.loads(line)
         assert list(document) == ["url"]
@@ -213,7 +213,7 @@ async def test_what_goes_wrong_is_told_once_and_ends_nothing(root):
         while not (root / ".cfetch-feed" / "root").exists():  # the marker comes after the first entries
             await asyncio.sleep(0.02)
         root.rename(away)
-        line = await asyncio.wait_for(server.child.stderr.readline(), 60)
+        line = await asyncio.wait_for(server.child.stderr.readline(), 300)
         assert b"cannot read the directory" in line
         write(away, "b")
         away.rename(root)
@@ -232,7 +232,7 @@ async def test_a_stream_is_followed(tmp_path):
             file.write('{"path": "b", "url": "b"}\n{"op": "delete", "path": "a"}\n{"path":\n')
         await server.has(3)
         changes = await drained(server.source, "0", "0")
-        line = await asyncio.wait_for(server.child.stderr.readline(), 60)
+        line = await asyncio.wait_for(server.child.stderr.readline(), 300)
     assert [change.entry and change.entry.url.reveal() for change in changes] == [
         "https://x.test/a",
         f"{server.url}b",

@@ -52,9 +52,15 @@ def test_faulty_rows_are_reported_and_skipped(tmp_path):
         b'{"url": "http://h/a"}\n{"url": "http://h/b", "batch": "*"}\n{"url": "http://h/c"}\n',
         b'{"files": [{"url": "http://h/a"}, {"url": "http://h/b", "batch": "*"}, {"url": "http://h/c"}]}',
         b'["http://h/a", "http://h/b*", "http://h/c"]',
-        b"http://h/a\n  out=a\nhttp://h/b\n  out=*\nhttp://h/c\n  out=c\n",
-        b"http://h/a\n  out=a\nhttp://h/b\n  out=b\n  checksum=crc=*\nhttp://h/c\n  out=c\n",
-        b"http://h/a 1 a\nhttp://h/b 1 *\nhttp://h/c 1 c\n",
+        pytest.param(
+            b"http://h/a\n  out=a\nhttp://h/b\n  out=*\nhttp://h/c\n  out=c\n",
+            marks=pytest.mark.needs_plugins,
+        ),
+        pytest.param(
+            b"http://h/a\n  out=a\nhttp://h/b\n  out=b\n  checksum=crc=*\nhttp://h/c\n  out=c\n",
+            marks=pytest.mark.needs_plugins,
+        ),
+        pytest.param(b"http://h/a 1 a\nhttp://h/b 1 *\nhttp://h/c 1 c\n", marks=pytest.mark.needs_plugins),
     ],
 )
 def test_a_byte_that_no_text_has_spoils_its_row_alone(text, odd):

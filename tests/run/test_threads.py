@@ -11,23 +11,40 @@ from cfetch.base.errors import ConfigError
 from cfetch.run.threads import OTHERS, PER_VOLUME, prove_threads
 
 
-def test_all_that_a_run_needs_are_started_at_once_and_let_go(monkeypatch):
+@pytest.fixture
+def threads(monkeypatch):
+    """The threads that are started, in order: those of other tests may still end meanwhile."""
+    start, begun = threading.Thread.start, list[threading.Thread]()
+
+    def started(thread):
+        start(thread)
+        begun.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    return begun
+
+
+def count_alive(threads):
+    """How many of the threads have not ended."""
+    return sum(thread.is_alive() for thread in threads)
+
+
+def test_all_that_a_run_needs_are_started_at_once_and_let_go(threads, monkeypatch):
     """Two volumes need a few more than one."""
     most = []
     start = threading.Thread.start
 
     def started(thread):
         start(thread)
-        most.append(threading.active_count() - before)
+        most.append(count_alive(threads))
 
-    before = threading.active_count()
     monkeypatch.setattr(threading.Thread, "start", started)
     prove_threads(2)
     assert max(most) == OTHERS + 2 * PER_VOLUME
-    assert threading.active_count() == before
+    assert count_alive(threads) == 0
 
 
-def test_a_system_that_starts_fewer_is_told_of_with_the_remedy(monkeypatch):
+def test_a_system_that_starts_fewer_is_told_of_with_the_remedy(threads, monkeypatch):
     """Python raises RuntimeError; those that were started are let go."""
     start, left = threading.Thread.start, [1, 2, 3]
 
@@ -37,20 +54,18 @@ def test_a_system_that_starts_fewer_is_told_of_with_the_remedy(monkeypatch):
         left.pop()
         start(thread)
 
-    before = threading.active_count()
     monkeypatch.setattr(threading.Thread, "start", started)
     with pytest.raises(ConfigError, match=r"needs 12 threads, .* starts only 3; .*ulimit -u.*ulimit -v"):
         prove_threads(1)
-    assert threading.active_count() == before
+    assert (len(threads), count_alive(threads)) == (3, 0)
 
 
-def test_a_limit_of_addresses_below_what_numpy_needs_is_told_of(monkeypatch):
+def test_a_limit_of_addresses_below_what_numpy_needs_is_told_of(threads, monkeypatch):
     """Without it numpy would end the process in the middle of the run, with the exit code of failed files."""
-    before = threading.active_count()
     monkeypatch.setattr("cfetch.run.threads.ROOM_BYTES", sys.maxsize & -mmap.PAGESIZE)
     with pytest.raises(ConfigError, match=r"MiB of address space .*ulimit -v"):
         prove_threads(1)
-    assert threading.active_count() == before
+    assert count_alive(threads) == 0
 
 
 def test_a_real_limit_of_addresses_never_ends_a_command_with_the_code_of_failed_files(tmp_path):

@@ -53,6 +53,12 @@ class Node(NamedTuple):
     has_restarted: Callable[[Owner], bool]
     is_of_this_boot: Callable[[Owner], bool] = is_of_this_boot
 
+    def begin_pulse(self, files: TimelineFiles, name: str, epoch: int, heartbeats: Heartbeats) -> Pulse:
+        """Write the first beat of this process under a name. Raises OSError."""
+        pulse = Pulse(files, name, epoch, self.owner, expiry_s=heartbeats.expiry_s, monotonic=self.monotonic)
+        pulse.first()
+        return pulse
+
 
 def this_node() -> Node:
     """The running process on this machine."""
@@ -196,16 +202,7 @@ class Table:
 
     def first_beat(self, entry: InstantFile) -> Pulse:
         """Write the first beat of the claimed ``entry``. Raises OSError."""
-        pulse = Pulse(
-            self.files,
-            entry.instant,
-            entry.epoch,
-            self.node.owner,
-            expiry_s=self.heartbeats.expiry_s,
-            monotonic=self.node.monotonic,
-        )
-        pulse.first()
-        return pulse
+        return self.node.begin_pulse(self.files, entry.instant, entry.epoch, self.heartbeats)
 
     def keep_beating(self, pulse: Pulse, on_lost: Callable[[str], None]) -> Beating:
         """Begin to beat, until the returned object is stopped."""

@@ -24,6 +24,15 @@ def runs(control, key, now_s, pace=1.0, group=FLOWS):
     control.look(group, {**CROWD, key: pace}, now_s)
 
 
+def proven_at(now_s):
+    """A control whose first cancellations, at 1 s, have brought attempts that run well since then."""
+    control = OwnControl()
+    for key in range(UNPROVEN):
+        cut(control, key, 1.0)
+        runs(control, key, now_s)
+    return control
+
+
 def test_further_slow_attempts_wait_until_a_fresh_one_runs_well():
     """Of many slow attempts two are cancelled at once; each proof allows four more."""
     control = OwnControl()
@@ -48,10 +57,7 @@ def test_one_slow_attempt_is_left_alone_as_a_control_and_cancelled_if_it_stays_s
 @pytest.mark.parametrize(("back_s", "goes_on"), [(0.6, False), (1.9, True)])
 def test_cancelling_stops_where_those_left_alone_come_back_as_soon(back_s, goes_on):
     """A fresh attempt takes 0.8 s to get to speed: more than two thirds of 0.6 s, but not of 1.9 s."""
-    control = OwnControl()
-    for key in range(UNPROVEN):
-        cut(control, key, 1.0)
-        runs(control, key, 1.8)
+    control = proven_at(1.8)
     assert not cut(control, 10, 2.0)
     runs(control, 10, 2.0 + back_s)
     assert cut(control, 11, 5.0) is goes_on
@@ -59,10 +65,7 @@ def test_cancelling_stops_where_those_left_alone_come_back_as_soon(back_s, goes_
 
 def test_where_cancelling_is_in_vain_a_slow_attempt_gets_twice_the_longest_control():
     """A control came back after 1.5 s; the next slow attempt may be cancelled after 3 s, not before."""
-    control = OwnControl()
-    for key in range(UNPROVEN):
-        cut(control, key, 1.0)
-        runs(control, key, 3.0)
+    control = proven_at(3.0)
     assert not cut(control, 10, 4.0)
     runs(control, 10, 5.5)
     assert [cut(control, 11, now_s) for now_s in (6.0, 8.9, 9.0)] == [False, False, True]
@@ -70,10 +73,7 @@ def test_where_cancelling_is_in_vain_a_slow_attempt_gets_twice_the_longest_contr
 
 def test_attempts_without_a_first_byte_have_a_control_of_their_own():
     """That fades pass by themselves says nothing about connections that are dead."""
-    control = OwnControl()
-    for key in range(UNPROVEN):
-        cut(control, key, 1.0)
-        runs(control, key, 3.0)
+    control = proven_at(3.0)
     assert not cut(control, 10, 4.0)
     runs(control, 10, 4.5)
     assert not cut(control, 11, 5.0)

@@ -56,17 +56,8 @@ class NodeBeats:
             self._beating.stop()
         self._files = self._files or LocalFiles(self._directory)
         self._lives += 1
-        pulse = Pulse(
-            self._files,
-            self.name,
-            self._epoch,
-            self._node.owner,
-            expiry_s=self._heartbeats.expiry_s,
-            monotonic=self._node.monotonic,
-        )
-        pulse.first()
-        self._pulse = pulse
-        self._beating = BeatThread(pulse, min(self._heartbeats.pause_s, BEAT_S), lambda _: None)
+        self._pulse = self._node.begin_pulse(self._files, self.name, self._epoch, self._heartbeats)
+        self._beating = BeatThread(self._pulse, min(self._heartbeats.pause_s, BEAT_S), lambda _: None)
 
     def hear(self, name: str) -> Heard:
         """Listen to another node. The beats have begun."""

@@ -109,9 +109,11 @@ def prepare(
             )
             reading.close()
         else:
-            from cfetch.app.task_engines import check_for_spark  # only Spark reads such manifests
+            # only Spark reads such manifests
+            from cfetch.app.task_engines import check_for_spark, check_one_destination
 
-            check_for_spark(volumes, settings)
+            check_for_spark(settings)
+            check_one_destination(volumes)
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(
                 stack, manifest, settings, directory / "prepared", rejected, progress, volumes.find_folding()

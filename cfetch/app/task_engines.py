@@ -1,9 +1,9 @@
 """Makes the engines that cut a plan for many tasks: processes of this machine, several machines, Spark."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext, find_engine
+from cfetch.app.engine_plan import LOCAL, EnginePlan, PlacingEngine, RunContext, find_engine
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.plan import Plan
@@ -14,6 +14,11 @@ from cfetch.timeline.table import Table
 
 if TYPE_CHECKING:
     from cfetch.tasks.nodes.board import SharedJob
+
+NOT_HERE = (
+    "Spark prepares a list of this size, or a directory of lists, by itself, and this program, which would "
+    "place its files on several volumes, does not hold it; give one --to, or lists with fewer files"
+)
 
 
 def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
@@ -78,21 +83,24 @@ def make_nodes_engine(
 
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     """Make the engine of a plug-in, as Spark's. Raises ConfigError: it cannot bring the plan like this."""
-    check_for_spark(context.volumes, context.settings)
-    if plan.frozen.names_batches and not context.volumes.local:
+    engine, volumes = context.settings.engine, context.volumes
+    check_for_spark(context.settings)
+    if plan.frozen.names_batches and not volumes.local:
         raise ConfigError(
-            f"the manifest names batches, which are published as a whole; --engine {context.settings.engine} "
+            f"the manifest names batches, which are published as a whole; --engine {engine} "
             "does that in a directory, and not in an object store: give a directory that all executors see, "
             "or use --engine local"
         )
     if context.network.stays_here:
         raise ConfigError(
-            f"--engine {context.settings.engine} asks from other processes, which do not have this program's "
+            f"--engine {engine} asks from other processes, which do not have this program's "
             "session; use engine local"
         )
-    return find_engine(context.settings.engine).make_engine(
+    if len(volumes.roots) > 1:
+        return _make_placing_engine(plan, context)
+    return find_engine(engine).make_engine(
         plan.frozen,
-        context.volumes.roots[0],
+        volumes.roots[0],
         context.state,
         context.settings,
         origin=context.renewal.origin,
@@ -100,15 +108,40 @@ def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     )
 
 
-def check_for_spark(volumes: Volumes, settings: Settings) -> None:
-    """Raise ConfigError unless there is one destination, and no file that only this machine has."""
+def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
+    """Make the engine of a plug-in for several destinations. Raises ConfigError."""
+    name, volumes = context.settings.engine, context.volumes
+    found = find_engine(name)
+    if not hasattr(found, "make_placed_engine"):
+        raise ConfigError(f"--engine {name} downloads to one destination; give one --to")
+    if volumes.stores or not volumes.local:
+        raise ConfigError(
+            f"with several --to, --engine {name} downloads to directories that all executors see; give one "
+            "--to for an object store"
+        )
+    if plan.here is None:
+        raise ConfigError(NOT_HERE)
+    placing = cast("PlacingEngine", found)
+    return placing.make_placed_engine(
+        plan.here,
+        volumes,
+        context.state,
+        context.settings,
+        origin=context.renewal.origin,
+        clock=context.clock,
+    )
+
+
+def check_for_spark(settings: Settings) -> None:
+    """Raise ConfigError if the run needs a file that only this machine has."""
     if settings.cookies is not None:
         raise ConfigError(
             f"cookies is a file of this machine, which executors do not see; with --engine "
             f"{settings.engine}, give the login as --bearer-env or --header, or use --engine local"
         )
+
+
+def check_one_destination(volumes: Volumes) -> None:
+    """Raise ConfigError if there are several, for a list that Spark prepares."""
     if len(volumes.roots) > 1:
-        raise ConfigError(
-            f"--engine {settings.engine} downloads to one directory that all executors see, or to one object "
-            "store; give one --to"
-        )
+        raise ConfigError(NOT_HERE)

@@ -1,12 +1,20 @@
 """Several volumes, brought by a job on Spark: each batch whole on one of them, each file once."""
 
+import os
+import signal
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
-from cfetch.base.events import BatchPlaced, Event
+from cfetch.base.errors import UsageError
+from cfetch.base.events import BatchPlaced, Event, Progress, RunStarted
+from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.spark import placed_run
+from cfetch.tasks.shares import cut
+from tests.cluster.standalone import children, descendants
 from tests.engine.drive import tree
 from tests.tasks.processes.test_named_batches import BATCHES, FILES, find_wrong, write_batches
 from tests.tasks.scene import asked, served, whole
@@ -46,3 +54,63 @@ def test_each_batch_goes_to_one_volume_as_a_whole(tmp_path):
     assert sum(volume.batches for volume in first.volumes) == 11 + 5
     placed = [event.batch for event in told if isinstance(event, BatchPlaced)]
     assert len(set(placed)) == 16
+
+
+def test_what_a_volume_refuses_goes_to_the_other(tmp_path):
+    """The tasks cannot stage there any more, which only they know; the summary names the volume."""
+    volumes = [tmp_path / "a", tmp_path / "b"]
+
+    def spoil(event):
+        if isinstance(event, RunStarted):
+            for epoch in (volumes[1] / ".cfetch/attempts").glob("*/1"):
+                epoch.rmdir()
+
+    with served(FILES) as origin:
+        summary = bring(write_batches(tmp_path / "m.json", origin.url), volumes, spoil)
+    assert (summary.exit_code, summary.files.done) == (0, 60)
+    assert [len(tree(volume)) for volume in volumes] == [60, 0]
+    assert everything(volumes) == whole(FILES)
+    assert find_wrong(volumes, BATCHES) == []
+    assert summary.volumes[1].out_of_use is not None
+
+
+def list_workers():
+    """Python processes in which tasks run: children of the process that Spark's JVM forks them from."""
+    daemons = [pid for pid in descendants(os.getpid()) if b"pyspark.daemon" in _read_command(pid)]
+    return [worker for pid in daemons for worker in children(pid)]
+
+
+def _read_command(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def test_shares_of_tasks_that_die_go_on_elsewhere(tmp_path, monkeypatch):
+    """Each batch is whole and counted once; on one machine Spark ends the job, and another one goes on."""
+    monkeypatch.setattr(cut, "SHORTEST_S", 0.1)
+    volumes, killed = [tmp_path / "a", tmp_path / "b"], list[int]()
+
+    def kill(event):
+        if isinstance(event, Progress) and event.done >= 10 and not killed:
+            killed.extend(list_workers())
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    late = {name: Fault(kind="delay", delay_s=0.1, first=0) for name in FILES}
+    with served(FILES, late) as origin:
+        manifest = write_batches(tmp_path / "m.json", origin.url)
+        summary = bring(manifest, volumes, kill, concurrency=1)
+        assert max(asked(origin).values()) <= 2
+    assert killed
+    assert (summary.exit_code, summary.files.done + summary.files.skipped) == (0, 60)
+    assert everything(volumes) == whole(FILES)
+    assert find_wrong(volumes, BATCHES) == []
+
+
+def test_a_session_that_tasks_cannot_reach_is_refused(tmp_path, monkeypatch):
+    """Through Spark Connect nobody could tell them which volume a batch goes to; nothing is asked for."""
+    monkeypatch.setattr(placed_run, "find_driver_address", lambda _: None)
+    with served(FILES) as origin:
+        manifest = write_batches(tmp_path / "m.json", origin.url)
+        with pytest.raises(UsageError, match="Spark Connect"):
+            bring(manifest, [tmp_path / "a", tmp_path / "b"])
+        assert asked(origin) == {}

@@ -111,8 +111,8 @@ def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
 def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
     """Make the engine of a plug-in for several destinations. Raises ConfigError."""
     name, volumes = context.settings.engine, context.volumes
-    found = find_engine(name)
-    if not hasattr(found, "make_placed_engine"):
+    plugin = find_engine(name)
+    if not hasattr(plugin, "make_placed_engine"):
         raise ConfigError(f"--engine {name} downloads to one destination; give one --to")
     if volumes.stores or not volumes.local:
         raise ConfigError(
@@ -121,7 +121,7 @@ def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
         )
     if plan.here is None:
         raise ConfigError(NOT_HERE)
-    placing = cast("PlacingEngine", found)
+    placing = cast("PlacingEngine", plugin)
     return placing.make_placed_engine(
         plan.here,
         volumes,

@@ -6,8 +6,10 @@ process that was only cut off finds the fence in its way, and asks again over an
 """
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -22,10 +24,12 @@ from cfetch.tasks.hub.messages import (
     StillAlive,
 )
 
+T = TypeVar("T")
 ANSWER_S = 5.0  # a claim is answered within this, if only by "ask again"
 LOOK_S = 1.0  # between looks for a share while there is none
 SILENT_TICKS = 60  # without a word, of a second each: if this process itself stood still, they blame one tick
 TICK_S = 1.0
+MOST_ENDS = 64  # that the dealer takes in at a time: it waits for the receipts of each task that was lost
 
 
 class Dealer(Protocol):
@@ -56,11 +60,13 @@ class Claims:
         self._turn = asyncio.Lock()  # processes wait for shares in a line, and only the first looks for one
         self._changed = asyncio.Event()
         self._losing: set[asyncio.Task[None]] = set()
+        self._ends = ThreadPoolExecutor(MOST_ENDS, "deal")
         self._is_closed = False
 
     def close(self) -> None:
         """The run is over: connections that end now mean nothing."""
         self._is_closed = True
+        self._ends.shutdown(wait=False, cancel_futures=True)
 
     async def serve(
         self,
@@ -83,7 +89,7 @@ class Claims:
                 elif isinstance(said, StillAlive) and said.task == task:
                     await asyncio.to_thread(self._dealer.renew, task)
                 elif isinstance(said, ShareEnded) and said.task == task:
-                    await asyncio.to_thread(self._dealer.end, said)
+                    await self._in_thread(self._dealer.end, said)
                     task = None
                     self._changed.set()
                 else:
@@ -102,7 +108,7 @@ class Claims:
             async with asyncio.timeout_at(end_s):
                 await self._turn.acquire()
             try:
-                while not reader.at_eof():
+                while not (reader.at_eof() or self._dealer.is_over):
                     self._changed.clear()
                     task = await asyncio.to_thread(self._dealer.claim, executor)
                     if task is not None or self._dealer.is_over or loop.time() > end_s:
@@ -114,8 +120,11 @@ class Claims:
         return None
 
     async def _lose(self, task: int) -> None:
-        await asyncio.to_thread(self._dealer.lose, task)
+        await self._in_thread(self._dealer.lose, task)
         self._changed.set()
+
+    async def _in_thread(self, call: Callable[[T], None], what: T) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._ends, call, what)
 
 
 async def _read_patiently(reader: asyncio.StreamReader, incoming: Channel) -> bytes:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from cfetch.base.clock import SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import LocalFault
+from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark.claiming import bring_shares
 from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer
@@ -23,8 +24,8 @@ from cfetch.tasks.shares.dealing import Turn
 from tests.engine.drive import tree
 from tests.tasks.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
-FILES = files_of(3)
-NAMES = list(FILES)
+LARGE, STAGED_BYTES = "0.big", 3 << 20
+FILES = {LARGE: Synthetic(LARGE, 4 << 20)} | files_of(2)
 
 
 class OneShare:
@@ -91,27 +92,38 @@ def dealing(tmp_path, origin, **settings):
 
 
 def test_a_task_that_was_cut_off_puts_nothing_in_place(tmp_path):
-    """It waits for one file when its share is taken back; it lives, is refused, and asks for the next."""
-    held = Fault(kind="stall", after_bytes=10, first=1)
-    how = {"stall_timeout": 1.0, "mitigation": False}
+    """It lives, is refused, and asks for the next share; what it has staged is continued."""
+    held = Fault(kind="stall", after_bytes=STAGED_BYTES, first=1)
+    how = {"stall_timeout": 3.0, "mitigation": False, "segments": 1}
     with (
-        served(FILES, {NAMES[0]: held}) as origin,
+        served(FILES, {LARGE: held}) as origin,
         dealing(tmp_path, origin, **how) as (spec, placed, dealer),
     ):
         task = threading.Thread(target=bring_shares, args=(spec, "a"))
         task.start()
-        while len(origin.requests) < len(FILES):
+        own = Path(spec.place.fence, "t1")
+        while len(origin.requests) < len(FILES) or STAGED_BYTES not in list_sizes(own):
             time.sleep(0.01)
         dealer.lose(1)
         assert (placed.said, tree(tmp_path / "to")) == ([("buried", 1)], {})
         task.join(60)
         assert not task.is_alive()
         assert dealer.failure is None
+        ranges = [request.range for request in origin.requests if request.path == LARGE]
+        assert f"bytes={STAGED_BYTES}-" in ranges
+        assert ranges.count(None) == 1
     assert placed.said == [("buried", 1), ("brought", 2)]
     assert tree(tmp_path / "to") == whole(FILES)
     brought = [record for one in read_receipts(tmp_path) for record in one.records if record.is_in_place]
-    assert {(record.path, record.task) for record in brought} == {(name, 2) for name in NAMES}
+    assert {(record.path, record.task) for record in brought} == {(name, 2) for name in FILES}
     assert list(Path(spec.grants).iterdir()) == []
+
+
+def list_sizes(directory):
+    """The sizes of the files there, as far as it stands."""
+    with suppress(FileNotFoundError):
+        return [path.stat().st_size for path in directory.iterdir()]
+    return []
 
 
 def test_a_share_that_kills_its_tasks_ends_the_run(tmp_path):

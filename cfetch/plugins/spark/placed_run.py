@@ -214,6 +214,8 @@ class _PlacedJob:
             self._looks_left -= 1
         if self._looks_left <= 0:
             self.cancel()
+        elif self._future.done():
+            self._dealer.stop()  # nobody waits for the driver's turns any more
         return self._future.done() or self._looks_left <= 0
 
     def stop(self) -> None:

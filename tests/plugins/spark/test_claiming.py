@@ -14,8 +14,8 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
-from cfetch.plugins.spark.claiming import bring_shares
-from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer
+from cfetch.plugins.spark import claiming
+from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer, read_order
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.hub.registry import TaskRegistry
@@ -99,7 +99,7 @@ def test_a_task_that_was_cut_off_puts_nothing_in_place(tmp_path):
         served(FILES, {LARGE: held}) as origin,
         dealing(tmp_path, origin, **how) as (spec, placed, dealer),
     ):
-        task = threading.Thread(target=bring_shares, args=(spec, "a"))
+        task = threading.Thread(target=claiming.bring_shares, args=(spec, "a"))
         task.start()
         own = Path(spec.place.fence, "t1")
         while len(origin.requests) < len(FILES) or STAGED_BYTES not in list_sizes(own):
@@ -117,6 +117,24 @@ def test_a_task_that_was_cut_off_puts_nothing_in_place(tmp_path):
     brought = [record for one in read_receipts(tmp_path) for record in one.records if record.is_in_place]
     assert {(record.path, record.task) for record in brought} == {(name, 2) for name in FILES}
     assert list(Path(spec.grants).iterdir()) == []
+
+
+def test_a_task_that_has_not_begun_when_its_share_is_taken_back_never_begins(tmp_path, monkeypatch):
+    """It has read its order, and finds its grant withdrawn; it leaves no directory, and takes others."""
+
+    def read_late(spec, task):
+        order = read_order(spec, task)
+        if task == 1:
+            dealer.lose(task)
+        return order
+
+    monkeypatch.setattr(claiming, "read_order", read_late)
+    with served(FILES) as origin, dealing(tmp_path, origin) as (spec, placed, dealer):
+        claiming.bring_shares(spec, "a")
+        assert [request.path for request in origin.requests if request.path == LARGE] == [LARGE]
+    assert (placed.said, dealer.failure) == ([("buried", 1), ("brought", 2)], None)
+    assert {record.task for one in read_receipts(tmp_path) for record in one.records} == {2}
+    assert list(Path(spec.place.fence).iterdir()) == []
 
 
 def list_sizes(directory):

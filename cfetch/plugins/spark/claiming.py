@@ -23,7 +23,7 @@ from cfetch.tasks.hub.messages import (
     EVERY_S,
     MOST_ORDERS_BYTES,
     Channel,
-    Claim,
+    ShareClaim,
     Dealt,
     HubAddress,
     ShareEnded,
@@ -141,12 +141,12 @@ class _Line:
 
     async def claim(self, executor: str) -> Dealt:
         """Ask for a share. Raises one of ``BROKEN``."""
-        await self.say(Claim(executor=executor))
+        await self.say(ShareClaim(executor=executor))
         async with asyncio.timeout(ANSWER_S):
             data = await read_message(self._reader, self._incoming, MOST_ORDERS_BYTES)
         return msgspec.msgpack.decode(data, type=Dealt)
 
-    async def say(self, what: Claim | StillAlive | ShareEnded) -> None:
+    async def say(self, what: ShareClaim | StillAlive | ShareEnded) -> None:
         """Send a message. Raises OSError."""
         self._writer.write(self._outgoing.seal(msgspec.msgpack.encode(what)))
         async with asyncio.timeout(ANSWER_S):

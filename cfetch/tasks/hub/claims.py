@@ -17,7 +17,7 @@ from cfetch.tasks.hub.framing import read_message
 from cfetch.tasks.hub.messages import (
     MOST_BEAT_BYTES,
     Channel,
-    Claim,
+    ShareClaim,
     Dealt,
     Said,
     ShareEnded,
@@ -81,7 +81,7 @@ class Claims:
         task: int | None = None
         try:
             while True:
-                if isinstance(said, Claim) and task is None:
+                if isinstance(said, ShareClaim) and task is None:
                     task = await self._find_task(said.executor, reader)
                     is_over = task is None and self._dealer.is_over
                     writer.write(outgoing.seal(encode(Dealt(task=task, is_over=is_over))))

@@ -5,7 +5,7 @@ each side, so a message of another connection is worth nothing on this one. Noth
 encrypted: messages name files and hosts, and hold no URL, header or token.
 
 A task's beats go over one connection. Where the driver deals shares out over the hub, the process that asks
-for them has another one, which lasts from share to share (``Claim`` to ``ShareEnded``); its end tells that
+for them has another one, which lasts from share to share (``ShareClaim`` to ``ShareEnded``); its end tells that
 the process has died.
 """
 
@@ -89,7 +89,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     median_bps: float | None = None
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class ShareClaim(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A task process of ``executor`` has nothing to do, and asks for a share."""
 
     executor: str
@@ -122,7 +122,7 @@ class ShareEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_gone: bool = False
 
 
-Said = TaskBeat | Claim | StillAlive | ShareEnded
+Said = TaskBeat | ShareClaim | StillAlive | ShareEnded
 
 
 def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:

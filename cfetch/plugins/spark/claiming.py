@@ -23,9 +23,9 @@ from cfetch.tasks.hub.messages import (
     EVERY_S,
     MOST_ORDERS_BYTES,
     Channel,
-    ShareClaim,
     Dealt,
     HubAddress,
+    ShareClaim,
     ShareEnded,
     StillAlive,
 )

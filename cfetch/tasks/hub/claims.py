@@ -17,9 +17,9 @@ from cfetch.tasks.hub.framing import read_message
 from cfetch.tasks.hub.messages import (
     MOST_BEAT_BYTES,
     Channel,
-    ShareClaim,
     Dealt,
     Said,
+    ShareClaim,
     ShareEnded,
     StillAlive,
 )

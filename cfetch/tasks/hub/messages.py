@@ -5,8 +5,8 @@ each side, so a message of another connection is worth nothing on this one. Noth
 encrypted: messages name files and hosts, and hold no URL, header or token.
 
 A task's beats go over one connection. Where the driver deals shares out over the hub, the process that asks
-for them has another one, which lasts from share to share (``ShareClaim`` to ``ShareEnded``); its end tells that
-the process has died.
+for them has another one, which lasts from share to share (``ShareClaim`` to ``ShareEnded``); its end tells
+that the process has died.
 """
 
 import hmac

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.tasks.hub import claims
-from cfetch.tasks.hub.messages import ShareClaim, Dealt, ShareEnded, StillAlive
+from cfetch.tasks.hub.messages import Dealt, ShareClaim, ShareEnded, StillAlive
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
 from tests.tasks.hub.beats import FakeTask

@@ -6,7 +6,7 @@ and wait.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
@@ -157,6 +157,7 @@ class PlacedShares:
         self._tasks = count(1)
         self._units = Units(now_s)
         self._at_work: dict[int, int] = {}  # the share of each task that has one
+        self._dealt = Counter[int]()  # shares by volume
         self._lost: list[int] = []  # shares that their tasks have lost, and nobody has yet
         self._events: deque[Event] = deque(happened)
         self._is_over = False
@@ -257,8 +258,9 @@ class PlacedShares:
                     return self._claim(share)
             while True:
                 batches.assign()
-                for volume in sorted(volumes, key=self._count_tasks):
+                for volume in sorted(volumes, key=self._count_shares):
                     if await self._shares.deal(volume):
+                        self._dealt[volume] += 1
                         return self._claim(self._units.add(volume))
                 if batches.is_over:
                     if not self._is_over:
@@ -269,8 +271,14 @@ class PlacedShares:
                     return self._claim(self._units.find_silent(volumes))
                 await batches.arrive()
 
-    def _count_tasks(self, volume: int) -> int:
-        return sum(self._shares.find_volume(share) == volume for share in self._at_work.values())
+    def _count_shares(self, volume: int) -> tuple[int, int]:
+        """Count the shares that tasks bring to a volume now, and all that were dealt for it.
+
+        With fewer tasks than volumes the second tells which comes next. Otherwise the first ones would be
+        given the batches of those that wait.
+        """
+        now = sum(self._shares.find_volume(share) == volume for share in self._at_work.values())
+        return now, self._dealt[volume]
 
     def _claim(self, share: int | None) -> Turn | None:
         turn = None if share is None else self._units.claim(share, next(self._tasks))

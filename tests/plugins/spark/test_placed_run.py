@@ -106,6 +106,32 @@ def test_shares_of_tasks_that_die_go_on_elsewhere(tmp_path, monkeypatch):
     assert find_wrong(volumes, BATCHES) == []
 
 
+def test_a_signal_ends_the_run_in_good_order_and_the_next_one_goes_on(tmp_path, monkeypatch):
+    """No batch is torn, what was committed is not asked for again, and no order or part is left."""
+    monkeypatch.setattr(cut, "SHORTEST_S", 0.1)
+    volumes, sent = [tmp_path / "a", tmp_path / "b"], list[bool]()
+
+    def interrupt(event):
+        if isinstance(event, Progress) and event.done >= 10 and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    late = {name: Fault(kind="delay", delay_s=0.1, first=0) for name in FILES}
+    with served(FILES, late) as origin:
+        manifest = write_batches(tmp_path / "m.json", origin.url)
+        first = bring(manifest, volumes, interrupt, concurrency=1)
+        assert (first.exit_code, find_wrong(volumes, BATCHES)) == (130, [])
+        before = asked(origin)
+        second = bring(manifest, volumes)
+        again = sum((asked(origin) - before).values())
+    assert (second.exit_code, second.files.skipped + second.files.done) == (0, 60)
+    assert second.files.skipped >= first.files.done > 0
+    assert again <= second.files.done
+    assert everything(volumes) == whole(FILES)
+    assert find_wrong(volumes, BATCHES) == []
+    assert [path for volume in volumes for path in volume.glob(".cfetch/attempts/*/*/*")] == []
+
+
 def test_a_session_that_tasks_cannot_reach_is_refused(tmp_path, monkeypatch):
     """Through Spark Connect nobody could tell them which volume a batch goes to; nothing is asked for."""
     monkeypatch.setattr(placed_run, "find_driver_address", lambda _: None)

@@ -108,7 +108,7 @@ def test_what_earlier_runs_have_left_counts(tmp_path):
 
 
 def test_two_processes_fill_four_volumes_evenly(tmp_path):
-    """A process that is done goes to the volume with the fewest shares, and takes none of its batches away."""
+    """A process that is done goes to the volume with the fewest shares, and takes no batches from it."""
     files, volumes = files_of(80), [tmp_path / name for name in "abcd"]
     batches = {name: str(n // 4) for n, name in enumerate(files)}
     with served(files) as origin:

@@ -24,8 +24,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 def bring(manifest, volumes, told=lambda _: None, **settings):
     """Bring the manifest to these volumes by a job; the summary."""
-    settings = {"engine": "spark", "mitigation": False} | settings
-    with prepare(str(manifest), Settings(to=tuple(map(str, volumes)), **settings), env={}) as prepared:
+    to = tuple(map(str, volumes))
+    options = Settings(to=to, engine="spark", mitigation=False, **settings)
+    with prepare(str(manifest), options, env={}) as prepared:
         return prepared.run(told)
 
 

@@ -19,7 +19,7 @@ class Noted:
 
     def __init__(self, *tasks):
         self.left = list(tasks)
-        self.heard = queue.Queue()
+        self.heard = queue.Queue[tuple[object, ...]]()
         self.is_over = False
 
     def claim(self, executor):

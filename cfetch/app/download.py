@@ -109,11 +109,9 @@ def prepare(
             )
             reading.close()
         else:
-            # only Spark reads such manifests
-            from cfetch.app.task_engines import check_for_spark, check_one_destination
+            from cfetch.app.task_engines import check_for_preparing  # only Spark reads such manifests
 
-            check_for_spark(settings)
-            check_one_destination(volumes)
+            check_for_preparing(volumes, settings)
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(
                 stack, manifest, settings, directory / "prepared", rejected, progress, volumes.find_folding()

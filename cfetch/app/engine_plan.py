@@ -63,22 +63,6 @@ class EnginePlugin(Protocol):
         """Make the engine that brings ``plan`` to ``root``."""
 
 
-class PlacingEngine(Protocol):
-    """What the core asks besides of an engine that brings a plan to several directories."""
-
-    def make_placed_engine(
-        self,
-        plan: Plan,
-        volumes: Volumes,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> Engine:
-        """Make the engine that brings ``plan`` to ``volumes``."""
-
-
 def find_engine(name: str) -> EnginePlugin:
     """The plug-in of an engine. Raises UsageError: this installation has none of that name."""
     plugin: EnginePlugin = load("engines", name)()

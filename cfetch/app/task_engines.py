@@ -1,9 +1,10 @@
 """Makes the engines that cut a plan for many tasks: processes of this machine, several machines, Spark."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
-from cfetch.app.engine_plan import LOCAL, EnginePlan, PlacingEngine, RunContext, find_engine
+from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext, find_engine
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.plan import Plan
@@ -13,12 +14,30 @@ from cfetch.straggler.knowledge import Knowledge
 from cfetch.timeline.table import Table
 
 if TYPE_CHECKING:
+    from cfetch.base.clock import Clock
+    from cfetch.run.fresh_links import ManifestRef
     from cfetch.tasks.nodes.board import SharedJob
 
 NOT_HERE = (
     "Spark prepares a list of this size, or a directory of lists, by itself, and this program, which would "
     "place its files on several volumes, does not hold it; give one --to, or lists with fewer files"
 )
+
+
+class PlacingEngine(Protocol):
+    """What the core asks besides of an engine that brings a plan to several directories."""
+
+    def make_placed_engine(
+        self,
+        plan: Plan,
+        volumes: Volumes,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: "ManifestRef",
+        clock: "Clock",
+    ) -> Engine:
+        """Make the engine that brings ``plan`` to ``volumes``."""
 
 
 def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
@@ -141,7 +160,8 @@ def check_for_spark(settings: Settings) -> None:
         )
 
 
-def check_one_destination(volumes: Volumes) -> None:
-    """Raise ConfigError if there are several, for a list that Spark prepares."""
+def check_for_preparing(volumes: Volumes, settings: Settings) -> None:
+    """Raise ConfigError if the run needs what no list has that Spark prepares."""
+    check_for_spark(settings)
     if len(volumes.roots) > 1:
         raise ConfigError(NOT_HERE)

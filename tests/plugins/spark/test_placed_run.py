@@ -141,3 +141,13 @@ def test_a_session_that_tasks_cannot_reach_is_refused(tmp_path, monkeypatch):
         with pytest.raises(UsageError, match="Spark Connect"):
             bring(manifest, [tmp_path / "a", tmp_path / "b"])
         assert asked(origin) == {}
+
+
+def test_lists_that_spark_prepares_are_refused(tmp_path):
+    """No machine holds them that could place their files, so nothing is asked for, and nothing done in part."""
+    (tmp_path / "lists").mkdir()
+    with served(FILES) as origin:
+        write_batches(tmp_path / "lists/m.json", origin.url)
+        with pytest.raises(UsageError, match="place its files on several volumes"):
+            bring(tmp_path / "lists", [tmp_path / "a", tmp_path / "b"])
+        assert asked(origin) == {}

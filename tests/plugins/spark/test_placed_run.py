@@ -144,7 +144,7 @@ def test_a_session_that_tasks_cannot_reach_is_refused(tmp_path, monkeypatch):
 
 
 def test_lists_that_spark_prepares_are_refused(tmp_path):
-    """No machine holds them that could place their files, so nothing is asked for, and nothing done in part."""
+    """No machine holds them that could place their files; nothing is asked for, and nothing done in part."""
     (tmp_path / "lists").mkdir()
     with served(FILES) as origin:
         write_batches(tmp_path / "lists/m.json", origin.url)

@@ -103,7 +103,7 @@ def make_nodes_engine(
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     """Make the engine of a plug-in, as Spark's. Raises ConfigError: it cannot bring the plan like this."""
     engine, volumes = context.settings.engine, context.volumes
-    check_for_spark(context.settings)
+    _check_for_spark(context.settings)
     if plan.frozen.names_batches and not volumes.local:
         raise ConfigError(
             f"the manifest names batches, which are published as a whole; --engine {engine} "
@@ -151,7 +151,7 @@ def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
     )
 
 
-def check_for_spark(settings: Settings) -> None:
+def _check_for_spark(settings: Settings) -> None:
     """Raise ConfigError if the run needs a file that only this machine has."""
     if settings.cookies is not None:
         raise ConfigError(
@@ -162,6 +162,6 @@ def check_for_spark(settings: Settings) -> None:
 
 def check_for_preparing(volumes: Volumes, settings: Settings) -> None:
     """Raise ConfigError if the run needs what no list has that Spark prepares."""
-    check_for_spark(settings)
+    _check_for_spark(settings)
     if len(volumes.roots) > 1:
         raise ConfigError(NOT_HERE)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.config.settings import Settings
@@ -23,6 +24,16 @@ from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import RunSpec
 
 
+class PlacedSource(ShareSource, ShareContents, Protocol):
+    """A source of shares for several volumes."""
+
+    def find_volume(self, task: int) -> int | None:
+        """The volume of a task's share."""
+
+    def close(self) -> None:
+        """Let go of what it uses."""
+
+
 class PlacedTasks(LocalTasks):
     """Implements ``TaskRunner`` for a run with several volumes; ``roots`` are their directories."""
 
@@ -32,7 +43,8 @@ class PlacedTasks(LocalTasks):
         self.roots = tuple(volume.root for volume in volumes.local)
         super().__init__(plan, self.roots[0], settings, processes, clock)
         self._volumes = volumes
-        self._placed: PlacedShares | None = None
+        self._placed: PlacedSource | None = None
+        self._dealt_slots = processes  # for which shares are made
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -73,7 +85,7 @@ class PlacedTasks(LocalTasks):
         bury_task: BuryTask,  # noqa: ARG002 - the children's parent calls it
         account: Account,
         hub: Hub | None,
-    ) -> ShareSource:
+    ) -> PlacedSource:
         settings, elapsed_s = self._settings, max(0.0, self._clock.wall() - spec.wall_start_s)
         run_clock = RunClock(self._clock, elapsed_s=elapsed_s)
 
@@ -102,12 +114,14 @@ class PlacedTasks(LocalTasks):
             note_files=note_files,
             earlier=self._volumes.find_earlier(),
             pace=ExpectedPace(concurrency=max(1, settings.concurrency // self.slots)),
-            slots=self.slots,
+            slots=self._dealt_slots,
             instant=spec.instant,
         )
         refused: list[Event] = [
             VolumePaused(t_s=0.0, volume=name, pause_s=None, reason=str(fault))
             for name, fault in self._volumes.refused
         ]
-        self._placed = PlacedShares(self._plan, placing, account, run_clock.now, count_brought, refused)
-        return self._placed
+        self._placed = placed = PlacedShares(
+            self._plan, placing, account, run_clock.now, count_brought, refused
+        )
+        return placed

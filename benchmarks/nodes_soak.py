@@ -1,8 +1,10 @@
 """Several nodes bring plans together, killed, stopped and ended at random; then a look at it all.
 
-``python benchmarks/nodes_soak.py [--seconds 120] [--nodes 4] [--volumes 1] [--seed N] [--folder DIR] [--json]``. Exit
-code 1 if anything was wrong: a file that is not its file or is missing, debris of dead runs, a file with two
-records or none, an exit code that nobody can explain. Before that, one plan by one node and by all of them.
+``python benchmarks/nodes_soak.py [--seconds 120] [--nodes 4] [--volumes 1] [--seed N] [--folder DIR]
+[--json]``. With several volumes, one of them fills up, becomes read-only, hangs and goes at random, where
+root may mount FUSE. Exit code 1 if anything was wrong: a file that is not its file, is missing or on two
+volumes, a batch that is not whole, debris of dead runs, a file with two records or none, an exit code that
+nobody can explain. Before that, one plan by one node and by all of them, with one volume.
 """
 
 import argparse

@@ -19,6 +19,7 @@ import msgspec
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, replace_file
+from cfetch.tasks.shares.task_destination import is_granted
 
 ASKS, GIVEN, GRANTS = "asks", "given", "grants"
 
@@ -107,7 +108,7 @@ class Mail:
 
     def is_granted(self, task: int) -> bool:
         """Whether the task has its share."""
-        return os.path.exists(self._grant(task))
+        return is_granted(self._board / GRANTS, self._grant(task).name)
 
     def withdraw(self, task: int) -> None:
         """Take the right to its share from a task, before its directory of parts is closed."""

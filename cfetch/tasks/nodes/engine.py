@@ -68,6 +68,7 @@ class NodesEngine(ShareEngine):
         knowledge: Knowledge = NOTHING,
     ) -> None:
         self._roots = tasks.roots or (root,)
+        self._files = len(plan)
         self._table = here.table
         self._tasks = tasks
         setup = DriverSetup(plan, root, state, settings, origin, here.clock, knowledge, tasks.roots)
@@ -82,16 +83,19 @@ class NodesEngine(ShareEngine):
             if self._tasks.leads or not self._is_completed(run):
                 raise
             error = None
-        if error is None and not self._tasks.is_whole:
-            if self._tasks.leads:
+        is_whole = self._tasks.is_whole
+        if error is not None or (is_whole and run.counts.ended.settled == self._files):
+            return error
+        if self._tasks.leads:
+            if not is_whole:
                 run.guard.confirm()  # it stood still, and another node leads now; or it was stopped
-                return None
-            if not self._is_completed(run):
-                return Held("the run that led the others has ended; this node looks at the plan again")
+        elif self._is_completed(run):  # the receipts may have gone with the plan
             for root in self._roots:
                 with suppress(LocalFault):  # one that this node does not see
                     driver.emit_unreported(root)
-        return error
+        elif not is_whole:
+            return Held("the run that led the others has ended; this node looks at the plan again")
+        return None
 
     def _is_completed(self, run: Run) -> bool:
         return read_course(self._table, run.guard.instant, run.guard.epoch) is Course.COMPLETED

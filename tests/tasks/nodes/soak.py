@@ -1,6 +1,6 @@
 """Several nodes on one plan after the other, killed, stopped and ended at random; then a look at it all.
 
-With several volumes, these fill up, become read-only and die at random too.
+With several volumes, one of them fills up, becomes read-only, hangs and goes at random too.
 """
 
 import os
@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
 from tests.tasks.processes.soak import PACE_BPS, Counted
 from tests.tasks.processes.test_named_batches import find_wrong
+from tests.volumes.soak import Mount
 
 __all__ = ["Place", "Report", "find_leader", "schedule", "soak"]
 
@@ -29,6 +31,7 @@ SHORT_BEATS = ("--heartbeat-interval", "1s", "--heartbeat-misses", "2")
 ASLEEP_S = 4.5  # longer than a heartbeat may be missed
 LONG_ASLEEP_S = 40.0  # longer than a lease, and shorter than a heartbeat may be missed unless it is set
 MOST_IN_VAIN = 20  # plans that are over before a node is hurt
+WORDS = ("full", "readonly", "hang", "gone", "well", "well")  # what becomes of a volume
 CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last one: it had hardly begun
 
 
@@ -58,15 +61,30 @@ class Report(msgspec.Struct):
 
 
 class Place:
-    """Where a plan goes: ``scene.to``, or several ``volumes`` beside it and a state that is on none of them."""
+    """Where a plan goes: ``scene.to``; or several ``volumes`` beside it, and a state that is on none."""
 
     def __init__(self, scene: Scene, volumes: int) -> None:
         self.scene = scene
         folder = scene.to.parent
         self.roots = [folder / f"v{n}" for n in range(volumes)] if volumes > 1 else [scene.to]
+        self.looked = list(self.roots)  # where the files of each can be seen afterwards
         self.state = folder / "st" if volumes > 1 else scene.to / ".cfetch"
         self.words = [word for root in self.roots for word in ("--to", str(root))]
         self.words += ["--state", str(self.state)] if volumes > 1 else []
+
+    @contextmanager
+    def mounted(self) -> Iterator[Mount | None]:
+        """Let the last one of several be a mount, if this machine can do that."""
+        if len(self.roots) == 1 or not os.access("/dev/fuse", os.W_OK) or os.geteuid():
+            yield None
+            return
+        root = self.roots[-1]
+        mount = Mount(root.with_name("below"), root)
+        self.looked[-1] = mount.below
+        try:
+            yield mount
+        finally:
+            mount.close()
 
     def is_completed(self, instant: str) -> bool:
         """Whether the plan is."""
@@ -74,19 +92,19 @@ class Place:
 
     def look(self) -> list[str]:
         """The problems with what is there: files, batches, and what runs have left."""
-        problems = [f"batch {batch}" for batch in find_wrong(self.roots, self.scene.job.batches)]
+        problems = [f"batch {batch}" for batch in find_wrong(self.looked, self.scene.job.batches)]
         if len(self.roots) == 1:
             return problems + self.scene.wrong() + self.scene.missing() + self.scene.debris()
         for name, content in self.scene.job.files.items():
-            there = [root / name for root in self.roots if (root / name).is_file()]
+            there = [root / name for root in self.looked if (root / name).is_file()]
             if len(there) != 1:
                 problems.append(f"{name} is on {len(there)} volumes")
             problems += [
                 f"{path} is wrong" for path in there if path.read_bytes() != b"".join(pieces(content))
             ]
-        for root in (*self.roots, self.state.parent):
+        for root in (*self.looked, self.state.parent):
             parts = (
-                root.glob(".cfetch/attempts/**/*") if root in self.roots else self.state.glob("plans/*/*/*")
+                root.glob(".cfetch/attempts/**/*") if root in self.looked else self.state.glob("plans/*/*/*")
             )
             problems += [f"{path} is left" for path in parts if path.is_file()]
         return problems
@@ -212,21 +230,27 @@ def soak(
 
 def _play(place: Place, dice: random.Random, report: Report, nodes: int, hurting_s: float) -> None:
     """Bring one plan, whatever happens to its nodes for ``hurting_s``; then they are left alone."""
-    instant = schedule(place.scene, place)
-    crowd = _Crowd(place, instant, report, nodes, patient=bool(report.plans % 2))
     begun_s, copies = time.monotonic(), set[str]()
-    while not place.is_completed(instant):
-        crowd.wake()
-        crowd.add()
-        copies |= _list_copies(place)
-        time.sleep(dice.uniform(0.1, 0.6))
-        # turns of a busy machine are long: the first one may take all this time
-        if (time.monotonic() < begun_s + hurting_s or not report.hurt) and dice.random() < 0.5:
-            crowd.hurt(dice)
-        if time.monotonic() > begun_s + TIMEOUT_S:
-            report.wrong.append(f"plan {report.plans} does not end")
-            break
-    crowd.end()
+    with place.mounted() as mount:
+        instant = schedule(place.scene, place)
+        crowd = _Crowd(place, instant, report, nodes, patient=bool(report.plans % 2))
+        while not place.is_completed(instant):
+            crowd.wake()
+            crowd.add()
+            copies |= _list_copies(place)
+            time.sleep(dice.uniform(0.1, 0.6))
+            # turns of a busy machine are long: the first one may take all this time
+            is_hurting = time.monotonic() < begun_s + hurting_s or not report.hurt
+            if is_hurting and dice.random() < 0.5:
+                crowd.hurt(dice)
+            if mount is not None and (not is_hurting or dice.random() < 0.2):
+                word = dice.choice(WORDS) if is_hurting and mount.has_label else "well"
+                mount.rule(word)
+                report.volumes_hurt += word != "well"
+            if time.monotonic() > begun_s + TIMEOUT_S:
+                report.wrong.append(f"plan {report.plans} does not end")
+                break
+        crowd.end()
     report.copies += len(copies)
 
 

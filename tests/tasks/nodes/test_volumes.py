@@ -1,0 +1,205 @@
+"""Several volumes with several nodes: who deals, whose word counts, and what a node sees."""
+
+import json
+import sys
+import time
+
+import pytest
+
+from cfetch.base.errors import ConfigError, VolumeFault
+from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
+from cfetch.tasks.nodes.beats import Heard
+from cfetch.tasks.nodes.board import SharedJob
+from cfetch.tasks.nodes.desk import Crew, Desk
+from cfetch.tasks.nodes.placed_nodes import refuse_other_volumes
+from cfetch.tasks.nodes.remote_shares import RemoteShares
+from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.work import Share
+from tests.crash.process import started
+from tests.crash.scene import TIMEOUT_S, Children, Job, Scene, serving
+from tests.tasks.nodes.soak import Place, schedule
+from tests.tasks.nodes.test_named_batches import BATCHES, FILES
+from tests.volumes.conftest import namespaces
+
+__all__ = ["namespaces"]
+KIB = 1 << 10
+
+
+class Placed:
+    """Deals one share after the other for volume 0, and writes down all that is said to it."""
+
+    fault: VolumeFault | None = None
+
+    def __init__(self, said):
+        self.said = said
+        self.dealt = 0
+        self.is_whole = False
+
+    def take(self, volumes):
+        if 0 not in volumes:
+            return None
+        self.dealt += 1
+        return Turn(self.dealt - 1, self.dealt)
+
+    def fill(self, number, account):
+        return Share([], 1, (), 0)
+
+    def find_volume(self, task):
+        return 0
+
+    def is_over(self):
+        return self.is_whole
+
+    def __getattr__(self, verb):
+        return lambda turn, *more: self.said.append((verb, turn.task, *map(str, more)))
+
+
+class Beats:
+    """Node "b" is dead if the test says so; the leader is "a"."""
+
+    name = "b"
+    is_dead = False
+
+    def begin(self):
+        pass
+
+    def close(self):
+        pass
+
+    def hear(self, name):
+        return Heard(is_new=True, is_dead=self.is_dead, is_gone=False)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A desk with a leader's shares, and a node that asks there."""
+
+    class Table:
+        """All that sits there; the test lets the desk look."""
+
+        def __init__(self):
+            self.said = []
+            self.beats = Beats()
+            self.receipts = tmp_path / "receipts"
+            self.receipts.mkdir()
+            self.mail = Mail(tmp_path)
+            self.mail.open()
+            self.placed = Placed(self.said)
+            self.desk = Desk(self.mail, self.placed, self.receipts, 1, self.beats, self.bury)
+            self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), pytest.fail)
+            self.has_leader = True
+            self.remote = RemoteShares(
+                None, self.mail, Beats(), self.receipts, 1, [0], lambda: self.has_leader
+            )
+
+        def bury(self, task, *, moves):
+            assert not self.mail.is_granted(task)
+            self.said.append(("fence", task))
+
+        def give(self, **words):
+            """Let the node ask for a share, and the desk answer. Returns the answer."""
+            ask = Ask(node="b", number=len(self.said) + 100, volumes=[0], **words)
+            self.mail.ask(ask)
+            self.look()
+            return self.mail.take_given(ask.name)
+
+        def look(self):
+            for ask in self.mail.read_asks():
+                self.desk._answer(ask)
+            self.desk._settle()
+            self.desk._hear({"b"})
+            self.desk._say_over()
+
+    return Table()
+
+
+def test_a_dead_node_is_fenced_before_others_get_its_share(table):
+    """It may only stand still; its task loses the grant first, then its directory, and then its share."""
+    assert table.give().task == 1
+    assert table.mail.is_granted(1)
+    table.beats.is_dead = True
+    table.said.clear()
+    table.look()
+    assert table.said == [("fence", 1), ("read receipts",), ("bury", 1)]
+    assert table.give() is None  # it has to come back under another name
+
+
+def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table):
+    """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
+    assert table.give().task == 1
+    table.said.clear()
+    table.mail.ask(Ask(node="b", number=2, refused=Refusal(1, "is full", no_room=True)))
+    table.look()
+    assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
+    assert table.give().task == 2
+    table.mail.ask(Ask(node="b", number=3, refused=Refusal(2, "does not answer")))
+    table.look()
+    assert table.give() is None
+
+
+def test_a_node_whose_process_has_died_gets_the_share_again(table):
+    """Only what the desk has given it, and once; what has its receipt is brought."""
+    assert table.give().task == 1
+    assert table.give(dead=1).task == 2
+    assert ("bury", 1) in table.said
+    (table.receipts / "share-1-000001").touch()
+    table.said.clear()
+    assert table.give(dead=2).task == 3
+    assert [said for said in table.said if said[0] != "renew"] == [("end", 2)]
+
+
+def test_a_node_ends_as_the_leader_does(table):
+    """With the same fault; without a word of the leader it looks at the plan again, when its run is over."""
+    table.placed.is_whole, table.placed.fault = True, VolumeFault("no volume has room")
+    assert not table.remote.is_over()
+    table.look()
+    table.remote._looked_s = -1e9
+    assert table.remote.is_over()
+    assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")
+    find_over(table.receipts, 1).unlink()
+    other = RemoteShares(None, table.mail, Beats(), table.receipts, 1, [0], lambda: False)
+    assert other.is_over()
+    assert not other.is_whole
+
+
+@pytest.mark.parametrize(
+    ("roots", "given"), [(["a", "b"], ["b"]), ([], ["a", "b"]), (["a", "b"], ["a", "c"])]
+)
+def test_other_volumes_than_the_leaders_are_refused(roots, given):
+    """The sentence names those of the leader."""
+    job = SharedJob(roots=roots, labels=[None] * len(roots), wall_start_s=0.0)
+    with pytest.raises(ConfigError, match=", ".join(roots) or "one directory"):
+        refuse_other_volumes(given, job)
+
+
+@pytest.mark.parametrize(
+    ("mount", "meanwhile", "note"),
+    [
+        ("mount --bind v1 v1", "until mount -o remount,ro,bind v1; do sleep 0.01; done", ""),
+        ("mount -t tmpfs tmpfs v1", "true", "does not see"),
+    ],
+    ids=["refuses", "another volume"],
+)
+def test_a_node_brings_nothing_to_a_volume_that_only_it_cannot_use(
+    tmp_path, namespaces, mount, meanwhile, note
+):
+    """A volume that refuses the node in the middle, and one with another label, which is another volume."""
+    with serving(FILES, pace_bps=128 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, Children(), job=Job(FILES, hashed=tuple(FILES), batches=BATCHES))
+        place = Place(scene, 2)
+        instant = schedule(scene, place)
+        words = [sys.executable, "-m", "cfetch", "plan", "run", instant, "--together", "--json", *place.words]
+        words += ["--processes", "1", "-j", "2", "--segments", "1"]
+        leader = started(words)
+        while not list(place.state.glob("plans/*/shares-*/job")):
+            assert leader.poll() is None
+            time.sleep(0.01)
+        joined = "while ! ls st/plans/*/shares-*/grants/t* >/dev/null 2>&1; do sleep 0.01; done"
+        script = f'cd {tmp_path}; {mount}; ({joined}; {meanwhile}) 2>/dev/null & cd "$OLDPWD"; exec "$@"'
+        node = started(["unshare", "-Urm", "sh", "-ec", script, "sh", *words])
+        (out, _), (_, said) = leader.communicate(timeout=TIMEOUT_S), node.communicate(timeout=TIMEOUT_S)
+    assert [leader.returncode, node.returncode] == [0, 0], said
+    assert note in said
+    assert place.look() == []
+    (summary,) = json.loads(out)["summaries"]
+    assert summary["files"]["done"] == len(FILES)

@@ -24,7 +24,7 @@ from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.nodes.board import SharedJob, write_job
 from cfetch.tasks.nodes.desk import Crew, Desk
 from cfetch.tasks.nodes.engine import MANY_NODES, Here, board_of
-from cfetch.tasks.nodes.remote_shares import RemoteShares
+from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.processes.placed_tasks import PlacedSource, PlacedTasks
 from cfetch.tasks.shares.dealing import BuryTask
@@ -167,10 +167,8 @@ class JoinedTasks(PlacedTasks):
             return read_course(table, spec.instant, spec.epoch) is Course.RUNNING
 
         beats = NodeBeats(board, spec.epoch, table.node, table.heartbeats)
-        receipts = Path(spec.receipts)
-        self._remote = RemoteShares(
-            self._plan, Mail(board), beats, receipts, spec.epoch, self._seen, has_leader
-        )
+        run = LeadersRun(Path(spec.receipts), spec.epoch, has_leader)
+        self._remote = RemoteShares(self._plan, Mail(board), beats, run, self._seen)
         self._placed = self._remote
         return self._remote
 

@@ -22,10 +22,46 @@ PATIENCE_S = 2.0  # of one call; what was asked stays, and the next call takes t
 COURSE_S = 1.0  # between looks whether the leader lives
 
 
+class LeadersRun:
+    """The run of the leader, as another node sees it. For one thread at a time.
+
+    ``has_leader``: whether the run goes on. ``is_whole``: the leader has said that all shares are over, and
+    with which ``fault``.
+    """
+
+    def __init__(self, receipts: Path, epoch: int, has_leader: Callable[[], bool]) -> None:
+        self._receipts = receipts
+        self._epoch = epoch
+        self._has_leader = has_leader
+        self._looked_s = -COURSE_S
+        self._is_over = False
+        self.is_whole = False
+        self.fault: LocalFault | None = None
+
+    def has_receipt(self, share: int) -> bool:
+        """Whether a share has been brought."""
+        return os.path.exists(self._receipts / share_receipt_name(self._epoch, share))
+
+    def look(self) -> bool:
+        """Look whether it is over, at most once a second."""
+        now_s = time.monotonic()
+        if not self._is_over and now_s - self._looked_s >= COURSE_S:
+            path = find_over(self._receipts, self._epoch)
+            with on_disk(path), suppress(FileNotFoundError):
+                said = path.read_text("utf-8")
+                self._is_over = self.is_whole = True
+                self.fault = LocalFault(said) if said else None
+            self._is_over = (
+                self._is_over or os.path.exists(self._receipts / STOP_NAME) or not self._has_leader()
+            )
+            self._looked_s = time.monotonic()
+        return self._is_over
+
+
 class RemoteShares(OneVolume):
     """Implements ``ShareSource`` and ``ShareContents``. Thread-safe.
 
-    ``volumes``: the numbers of those that this node sees. ``has_leader``: whether the leader's run goes on.
+    ``volumes``: the numbers of those that this node sees.
     """
 
     def __init__(
@@ -33,28 +69,25 @@ class RemoteShares(OneVolume):
         plan: Plan,
         mail: Mail,
         beats: NodeBeats,
-        receipts: Path,
-        epoch: int,
+        run: LeadersRun,
         volumes: Collection[int],
-        has_leader: Callable[[], bool],
     ) -> None:
         self._plan = plan
         self._mail = mail
         self._beats = beats
-        self._receipts = receipts
-        self._epoch = epoch
+        self._run = run
         self._volumes = sorted(volumes)
-        self._has_leader = has_leader
         self._lock = threading.Lock()
         self._asked = 0
         self._waiting: list[str] = []  # names of asks whose answers nobody waits for now
         self._name = ""
         self._given: dict[int, Given] = {}  # by share
         self._volume_of: dict[int, int] = {}  # by task
-        self._looked_s = -COURSE_S
-        self._is_over = False
-        self.is_whole = False
-        self.fault: LocalFault | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the leader has said that all shares are over."""
+        return self._run.is_whole
 
     def close(self) -> None:
         """Say that the node leaves: others may have its shares at once."""
@@ -83,13 +116,15 @@ class RemoteShares(OneVolume):
 
     def is_mine(self, turn: Turn) -> bool:
         """Whether the leader has not taken the share back, and no copy has brought it."""
-        receipt = self._receipts / share_receipt_name(self._epoch, turn.share)
-        return self._mail.is_granted(turn.task) and not os.path.exists(receipt) and not self.is_over()
+        is_brought = self._run.has_receipt(turn.share)
+        return self._mail.is_granted(turn.task) and not is_brought and not self.is_over()
 
     def is_over(self) -> bool:
         """Whether the leader has said so, or its run has ended."""
         with self._lock:
-            return self._look()
+            is_over = self._run.look()
+            self.fault = self._run.fault
+            return is_over
 
     def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - the leader's counts
         """The content of a share, as the leader has last given it."""
@@ -103,7 +138,7 @@ class RemoteShares(OneVolume):
 
     def _wait(self, dead: int | None) -> Turn | None:
         with self._lock:
-            if self._look() or not self._volumes:
+            if self._run.look() or not self._volumes:
                 return None
             self._beats.begin()
             if self._name != self._beats.name:  # others have taken this node for dead, with all that it asked
@@ -130,18 +165,3 @@ class RemoteShares(OneVolume):
         ask = Ask(node=self._name, number=self._asked, volumes=list(volumes), dead=dead, refused=refused)
         self._mail.ask(ask)
         return ask.name
-
-    def _look(self) -> bool:
-        """Look at most once a second whether the leader's run goes on."""
-        now_s = time.monotonic()
-        if not self._is_over and now_s - self._looked_s >= COURSE_S:
-            path = find_over(self._receipts, self._epoch)
-            with on_disk(path), suppress(FileNotFoundError):
-                said = path.read_text("utf-8")
-                self._is_over = self.is_whole = True
-                self.fault = LocalFault(said) if said else None
-            self._is_over = (
-                self._is_over or os.path.exists(self._receipts / STOP_NAME) or not self._has_leader()
-            )
-            self._looked_s = time.monotonic()
-        return self._is_over

@@ -36,7 +36,7 @@ class Cell(msgspec.Struct):
 
 
 def bring_cell(folder: Path, *, volumes: int, fault: str, batches: int = 60, size: int = 96 * KIB) -> Cell:
-    """Bring a plan of so many batches of five files, and as many files without a batch as there are batches."""
+    """Bring a plan of so many batches of five files, and as many files without a batch."""
     names = [f"b{batch}/{n}" for batch in range(batches) for n in range(5)]
     lone = [f"lone/{n}" for n in range(batches)]
     files = {name: Counted(Synthetic(name, size)) for name in names + lone}

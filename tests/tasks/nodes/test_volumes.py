@@ -12,7 +12,7 @@ from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.desk import Crew, Desk
 from cfetch.tasks.nodes.placed_nodes import refuse_other_volumes
-from cfetch.tasks.nodes.remote_shares import RemoteShares
+from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.work import Share
 from tests.crash.process import started
@@ -87,10 +87,8 @@ def table(tmp_path):
             self.placed = Placed(self.said)
             self.desk = Desk(self.mail, self.placed, self.receipts, 1, self.beats, self.bury)
             self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), pytest.fail)
-            self.has_leader = True
-            self.remote = RemoteShares(
-                None, self.mail, Beats(), self.receipts, 1, [0], lambda: self.has_leader
-            )
+            self.run = LeadersRun(self.receipts, 1, lambda: True)
+            self.remote = RemoteShares(None, self.mail, Beats(), self.run, [0])
 
         def bury(self, task, *, moves):
             assert not self.mail.is_granted(task)
@@ -153,11 +151,11 @@ def test_a_node_ends_as_the_leader_does(table):
     table.placed.is_whole, table.placed.fault = True, VolumeFault("no volume has room")
     assert not table.remote.is_over()
     table.look()
-    table.remote._looked_s = -1e9
+    table.run._looked_s = -1e9
     assert table.remote.is_over()
     assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")
     find_over(table.receipts, 1).unlink()
-    other = RemoteShares(None, table.mail, Beats(), table.receipts, 1, [0], lambda: False)
+    other = RemoteShares(None, table.mail, Beats(), LeadersRun(table.receipts, 1, lambda: False), [0])
     assert other.is_over()
     assert not other.is_whole
 
@@ -180,9 +178,7 @@ def test_other_volumes_than_the_leaders_are_refused(roots, given):
     ],
     ids=["refuses", "another volume"],
 )
-def test_a_node_brings_nothing_to_a_volume_that_only_it_cannot_use(
-    tmp_path, namespaces, mount, meanwhile, note
-):
+def test_what_one_node_cannot_write_is_brought_by_others(tmp_path, namespaces, mount, meanwhile, note):
     """A volume that refuses the node in the middle, and one with another label, which is another volume."""
     with serving(FILES, pace_bps=128 * KIB) as origin:
         scene = Scene(tmp_path, origin.url, Children(), job=Job(FILES, hashed=tuple(FILES), batches=BATCHES))

@@ -4,8 +4,8 @@ The leader is a run like any other, whose shares stand on a board. A node that j
 it reads the same receipts, so it shows the same run, and waits until the leader has settled the plan.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -25,9 +25,9 @@ from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
 from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
 from cfetch.tasks.processes.engine import LocalTasks
 from cfetch.tasks.shares.dealing import BuryTask, ShareSource
-from cfetch.tasks.shares.driver import DriverSetup, ShareEngine, TaskRunner
+from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, TaskRunner
 from cfetch.tasks.shares.work import RunSpec
-from cfetch.timeline.execution import Course, read_course
+from cfetch.timeline.execution import Course, count_completed, read_course
 from cfetch.timeline.table import Table
 
 MANY_NODES = 16  # shares are cut for so many, as nobody knows how many will join
@@ -43,9 +43,10 @@ class Here(NamedTuple):
 
 
 class NodeRunner(TaskRunner, Protocol):
-    """The part of one node. ``roots``: the volumes, if there are several."""
+    """The part of one node. ``roots``: the volumes, if there are several; ``blind``: those it cannot see."""
 
     roots: tuple[Path, ...]
+    blind: Sequence[Path]
 
     @property
     def is_whole(self) -> bool:
@@ -89,13 +90,24 @@ class NodesEngine(ShareEngine):
         if self._tasks.leads:
             if not is_whole:
                 run.guard.confirm()  # it stood still, and another node leads now; or it was stopped
-        elif self._is_completed(run):  # the receipts may have gone with the plan
-            for root in self._roots:
-                with suppress(LocalFault):  # one that this node does not see
-                    driver.emit_unreported(root)
+        elif self._is_completed(run):
+            self._emit_rest(run, driver)
         elif not is_whole:
             return Held("the run that led the others has ended; this node looks at the plan again")
         return None
+
+    def _emit_rest(self, run: Run, driver: Driver) -> None:
+        """Emit the files that no receipt tells of any more, as receipts go with a plan that is completed."""
+        blind = set(self._tasks.blind)
+        for root in self._roots:
+            try:
+                if root not in blind:
+                    driver.emit_unreported(root)
+            except LocalFault:
+                blind.add(root)
+        left = self._files - run.counts.ended.settled
+        if left and blind and count_completed(self._table, run.guard.instant) == self._files:
+            driver.emit_unreported(max(blind), looks=False)
 
     def _is_completed(self, run: Run) -> bool:
         return read_course(self._table, run.guard.instant, run.guard.epoch) is Course.COMPLETED
@@ -147,6 +159,7 @@ class NodeTasks(LocalTasks):
     ``joined``: the job of the run that leads the others; None: this node leads.
     """
 
+    blind: Sequence[Path] = ()
     longest_pause_s = 2.0  # many nodes read the same receipts
     trusts_receipts = True  # a leader that died has left them
 

@@ -36,6 +36,7 @@ from cfetch.timeline.execution import Course, read_course
 class LeadingTasks(PlacedTasks):
     """Implements ``TaskRunner`` by the leader's part of the work; other nodes get theirs at its desk."""
 
+    blind: Sequence[Path] = ()
     longest_pause_s = 2.0  # many nodes read the same receipts
     trusts_receipts = True  # nodes of a run that died may still be leaving theirs
 
@@ -121,6 +122,9 @@ class JoinedTasks(PlacedTasks):
             for number, (root, label) in enumerate(zip(joined.roots, joined.labels, strict=True))
             if root in here_too and label in (None, _find_label(Path(root), settings))
         ]
+        self.blind: Sequence[Path] = [
+            root for number, root in enumerate(self.roots) if number not in self._seen
+        ]
         self._here = here
         self._joined = joined
         self._name = here.table.node.owner.host
@@ -135,8 +139,7 @@ class JoinedTasks(PlacedTasks):
         """Name the volumes that this node does not see."""
         return [
             f"this machine does not see {root} as the machine that leads does: it brings nothing there"
-            for number, root in enumerate(self.roots)
-            if number not in self._seen
+            for root in self.blind
         ]
 
     def find_hub_place(self) -> HubPlace | None:

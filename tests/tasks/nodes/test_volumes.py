@@ -3,18 +3,25 @@
 import json
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from cfetch.base.errors import ConfigError, VolumeFault
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, Held, VolumeFault
+from cfetch.show.counts import LiveCounts
+from cfetch.tasks.nodes import engine
 from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
 from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.desk import Crew, Desk
+from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.placed_nodes import refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.work import Share
+from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.table import open_table
 from tests.crash.process import started
 from tests.crash.scene import TIMEOUT_S, Children, Job, Scene, serving
 from tests.tasks.nodes.soak import Place, schedule
@@ -158,6 +165,34 @@ def test_a_node_ends_as_the_leader_does(table):
     other = RemoteShares(None, table.mail, Beats(), LeadersRun(table.receipts, 1, lambda: False), [0])
     assert other.is_over()
     assert not other.is_whole
+
+
+def test_the_leaders_word_that_all_is_over_counts_after_its_run(tmp_path):
+    """A node that joined ends with the same result then; without that word it looks at the plan again."""
+    with open_table(tmp_path, [tmp_path], Heartbeats()) as table:
+        over = tmp_path / "over-1"
+        guard = JoinedGuard(table, "20261129T000000000Z-aaaa", 1, over)
+        with pytest.raises(Held):
+            guard.confirm()
+        over.touch()
+        guard.confirm()
+
+
+@pytest.mark.parametrize(("completed", "said"), [(3, ["a", "b, surely"]), (2, ["a"])])
+def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
+    tmp_path, monkeypatch, completed, said
+):
+    """Receipts go with a completed plan, maybe before the node has read the last of them."""
+    roots, emitted = (tmp_path / "a", tmp_path / "b"), []
+    monkeypatch.setattr(engine, "count_completed", lambda table, instant: completed)
+    tasks = SimpleNamespace(roots=roots, blind=roots[1:], is_whole=True)
+    here = SimpleNamespace(table=None, clock=None)
+    nodes = NodesEngine(range(3), roots[0], tmp_path, Settings(), here, tasks, origin=None)
+    driver = SimpleNamespace(
+        emit_unreported=lambda root, looks=True: emitted.append(root.name + ("" if looks else ", surely"))
+    )
+    nodes._emit_rest(SimpleNamespace(counts=LiveCounts(), guard=SimpleNamespace(instant="i")), driver)
+    assert emitted == said
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_a_share_that_was_lost_goes_to_the_next_one_who_sees_its_volume(tmp_path
     """With the same batches, before any other; its former task is no holder any more."""
     roots = [tmp_path / "a", tmp_path / "b"]
     for root in roots:
-        root.mkdir()
+        (root / ".cfetch/attempts/i/1").mkdir(parents=True)
     origin = SimpleNamespace(url="http://127.0.0.1:9")  # nothing is asked for
     manifest = write_manifest(tmp_path / "m.json", origin, files_of(40, 50 << 20), digest=False)
     spec = spec_of(tmp_path, Settings(to=tuple(map(str, roots))))
@@ -30,6 +30,7 @@ def test_a_share_that_was_lost_goes_to_the_next_one_who_sees_its_volume(tmp_path
         manifest.open("rb") as source,
         freeze(source, name="m", directory=tmp_path / "plan") as plan,
         closing(Volumes(roots, state=tmp_path / "state", write_timeout_s=9.0)) as volumes,
+        volumes.stage_parts("attempts/i/1", "i", 1, tmp_path / "state", "p"),
         closing(
             open_placed(
                 plan, volumes, spec, Account(), None, SystemClock(), slots=8, pace=ExpectedPace(concurrency=1)

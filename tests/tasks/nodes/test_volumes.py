@@ -3,12 +3,14 @@
 import json
 import sys
 import time
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, VolumeFault
+from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
 from cfetch.tasks.nodes import engine
 from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
@@ -16,7 +18,7 @@ from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.desk import Crew, Desk
 from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
-from cfetch.tasks.nodes.placed_nodes import refuse_other_volumes
+from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.work import Share
@@ -165,6 +167,23 @@ def test_a_node_ends_as_the_leader_does(table):
     other = RemoteShares(None, table.mail, Beats(), LeadersRun(table.receipts, 1, lambda: False), [0])
     assert other.is_over()
     assert not other.is_whole
+
+
+def test_a_node_sees_a_volume_only_if_it_has_the_leaders_label(tmp_path):
+    """It may have opened its volumes before the leader has put labels there; without one, any may be right."""
+    roots = [tmp_path / name for name in "abc"]
+    for root, label in zip(roots, ("1", "2", "3"), strict=True):
+        (root / ".cfetch").mkdir(parents=True)
+        (root / ".cfetch/volume").write_text(label)
+    job = SharedJob(roots=list(map(str, roots)), labels=["1", "other", None], wall_start_s=0.0)
+    here = SimpleNamespace(
+        table=SimpleNamespace(node=SimpleNamespace(owner=SimpleNamespace(host="h"))), processes=1, clock=None
+    )
+    with closing(Volumes(roots, state=tmp_path / "state", write_timeout_s=9.0)) as volumes:
+        tasks = JoinedTasks(range(3), volumes, Settings(), here, job)
+    assert tasks.blind == roots[1:2]
+    (note,) = tasks.prepare(Account(), tmp_path)
+    assert f"does not see {roots[1]}" in note
 
 
 def test_the_leaders_word_that_all_is_over_counts_after_its_run(tmp_path):

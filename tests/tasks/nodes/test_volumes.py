@@ -12,6 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, VolumeFault
 from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
+from cfetch.tasks.hub.account import Account
 from cfetch.tasks.nodes import engine
 from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
 from cfetch.tasks.nodes.beats import Heard
@@ -170,7 +171,7 @@ def test_a_node_ends_as_the_leader_does(table):
 
 
 def test_a_node_sees_a_volume_only_if_it_has_the_leaders_label(tmp_path):
-    """It may have opened its volumes before the leader has put labels there; without one, any may be right."""
+    """It may have opened its volumes before the leader has put labels there; without one, all are right."""
     roots = [tmp_path / name for name in "abc"]
     for root, label in zip(roots, ("1", "2", "3"), strict=True):
         (root / ".cfetch").mkdir(parents=True)

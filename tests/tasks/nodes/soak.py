@@ -21,7 +21,7 @@ from cfetch.show.metrics_reading import read_metrics
 from cfetch.timeline.records import Beat
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
-from tests.tasks.processes.soak import PACE_BPS, Counted
+from tests.tasks.processes.soak import PACE_BPS, Counted, children_of
 from tests.tasks.processes.test_named_batches import find_wrong
 from tests.volumes.soak import Mount
 
@@ -38,14 +38,15 @@ CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last 
 class Report(msgspec.Struct):
     """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these.
 
-    ``copies``: shares that an idle node has claimed while another one had them. ``leaders``: those of the
-    killed and stopped that led.
+    ``copies``: shares that an idle node has claimed while another one had them. ``children``: processes of
+    nodes that were killed. ``leaders``: those of the nodes that were hurt which led.
     """
 
     plans: int = 0
     nodes: int = 0
     copies: int = 0
     killed: int = 0
+    children: int = 0
     leaders: int = 0
     volumes_hurt: int = 0
     stopped: int = 0
@@ -57,7 +58,7 @@ class Report(msgspec.Struct):
     @property
     def hurt(self) -> int:
         """How often a node was hurt."""
-        return self.killed + self.stopped + self.ended
+        return self.killed + self.children + self.stopped + self.ended
 
 
 class Place:
@@ -151,7 +152,12 @@ class _Crowd:
             return
         node, how = dice.choice(nodes), dice.random()
         self._report.leaders += node.pid == find_leader(self._beat)
-        if how < self._killed:
+        children = children_of(node.pid) if how < self._killed / 4 else []
+        if children:
+            with suppress(OSError):
+                os.kill(dice.choice(children), signal.SIGKILL)
+            self._report.children += 1
+        elif how < self._killed:
             node.kill()
             self._report.killed += 1
         elif how < self._stopped:

@@ -53,7 +53,8 @@ class TaskVolumes:
         self._files = Counter[int]()  # that tasks have put there, or found
         self._out_of_use: set[int] = set()  # by the events that were emitted
         self._seen: dict[int, int] = {}  # bytes by task
-        self._following: asyncio.Task[None] | None = None
+        self._landed = Counter[int]()  # bytes of tasks at work, by volume
+        self._following: list[asyncio.Task[None]] = []
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -134,12 +135,13 @@ class TaskVolumes:
 
     def follow(self, find_landed: Landed) -> None:
         """Measure speeds and rooms from now on."""
-        self._following = asyncio.get_running_loop().create_task(self._follow(find_landed))
+        rooms = map(self._follow_room, range(len(self._volumes)))
+        self._following = list(map(asyncio.create_task, (self._follow_speeds(find_landed), *rooms)))
 
     def leave(self) -> None:
         """Measure nothing more."""
-        if self._following is not None:
-            self._following.cancel()
+        for following in self._following:
+            following.cancel()
 
     def close(self) -> None:
         """Leave volumes that hang to their own ``close``."""
@@ -158,7 +160,7 @@ class TaskVolumes:
                     volume.abandon(f"{why}; see whether it is still there")
                     self.lose(index, VolumeFault(why))
 
-    async def _follow(self, find_landed: Landed) -> None:
+    async def _follow_speeds(self, find_landed: Landed) -> None:
         while True:
             before_s = self._now_s()
             await asyncio.sleep(LOOK_S)
@@ -171,18 +173,17 @@ class TaskVolumes:
             for volume, size_bytes in grown.items():
                 if size_bytes and passed_s > 0:
                     self._placer.note_speed(volume, size_bytes, passed_s)
-            for index in range(len(self._volumes)):
-                await self._look(index, landed[index])
+            self._landed = landed
 
-    async def _look(self, index: int, landed_bytes: int) -> None:
-        if self._volumes[index].is_stuck:
-            return
-        try:
-            await call_for(LOOK_S, self._measure_room(index, landed_bytes))
-        except TimeoutError:
-            pass  # it is slow, or hangs: the tasks at work there have more patience
-        except LocalFault as fault:
-            self.lose(index, fault)
+    async def _follow_room(self, index: int) -> None:
+        """One call at a time: one that hangs is abandoned, or answered when the volume is well again."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._volumes[index].is_stuck:
+                try:
+                    await self._measure_room(index, self._landed[index])
+                except LocalFault as fault:
+                    self.lose(index, fault)
 
     async def _measure_room(self, index: int, landed_bytes: int) -> None:
         """Ask for the free space, and add the bytes that batches under way have taken of it already."""

@@ -21,11 +21,15 @@ class HangingVolume:
 
     def __init__(self):
         self.since_s = []
+        self.looks = 0
 
     async def open(self):
         pass
 
     async def free_bytes(self):
+        self.looks += 1
+        if self.looks > 1:  # a disk's thread stays behind, although nobody waits for this call any more
+            await asyncio.get_running_loop().create_future()
         return 1 << 40
 
     async def inspect_batches(self, batches):
@@ -71,3 +75,24 @@ def test_a_volume_that_hangs_holds_up_nobody():
     assert len(volume.since_s) == 1
     (paused,) = [event for event in events if isinstance(event, VolumePaused)]
     assert (paused.volume, paused.reason) == ("v0", "v0 has not answered for 10 s")
+
+
+def test_free_space_is_asked_for_by_one_call_at_a_time():
+    """While a volume does not answer, no thread for a second call is added to the one that waits."""
+    volume = HangingVolume()
+
+    async def play():
+        clock = asyncio.get_running_loop().time
+        options = PlacementOptions(
+            concurrency=1, mode="count", batch_share=0.1, write_timeout_s=600.0, deadline_s=600.0
+        )
+        placer = Placer(1, mode=Mode.COUNT, deadline_s=600.0)
+        watch = TaskVolumes([volume], placer, deque(), clock, lambda _: None, options)
+        await watch.open()
+        watch.follow(dict)
+        await asyncio.sleep(30)
+        watch.leave()
+        watch.close()
+
+    run_virtual(play())
+    assert volume.looks == 2

@@ -149,7 +149,7 @@ class TaskVolumes:
             self._watching.cancel()
 
     async def _abandon_those_that_hang(self) -> None:
-        """Let nobody wait for a volume that has not answered for long: a call to a disk ends in no other way."""
+        """Let nobody wait for a volume that has not answered for long: a call ends in no other way."""
         while True:
             due_s = self._now_s() + LOOK_S
             await asyncio.sleep(LOOK_S)

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import deque
+from typing import Any
 
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.errors import VolumeFault
-from cfetch.base.events import VolumePaused
+from cfetch.base.events import Event, VolumePaused
 from cfetch.base.virtual_clock import run_virtual
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.placer import Placer
@@ -53,7 +54,8 @@ class HangingVolume:
 
 def test_a_volume_that_hangs_holds_up_nobody():
     """A batch is noted after a second; after its patience the driver uses the volume no more, nor asks it."""
-    volume, events, ends_s = HangingVolume(), deque(), []
+    volume: Any = HangingVolume()
+    events, ends_s = deque[Event](), list[float]()
 
     async def play():
         clock = asyncio.get_running_loop().time
@@ -79,7 +81,7 @@ def test_a_volume_that_hangs_holds_up_nobody():
 
 def test_free_space_is_asked_for_by_one_call_at_a_time():
     """While a volume does not answer, no thread for a second call is added to the one that waits."""
-    volume = HangingVolume()
+    volume: Any = HangingVolume()
 
     async def play():
         clock = asyncio.get_running_loop().time

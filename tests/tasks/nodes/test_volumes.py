@@ -5,6 +5,7 @@ import sys
 import time
 from contextlib import closing
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,12 @@ from tests.volumes.conftest import namespaces
 
 __all__ = ["namespaces"]
 KIB = 1 << 10
+NO_PLAN: Any = None
+
+
+def double(**facts) -> Any:
+    """Something that has only these facts."""
+    return SimpleNamespace(**facts)
 
 
 class Placed:
@@ -88,21 +95,26 @@ def table(tmp_path):
         """All that sits there; the test lets the desk look."""
 
         def __init__(self):
-            self.said = []
-            self.beats = Beats()
+            self.said: list[tuple[Any, ...]] = []
+            beats: Any = Beats()
+            self.beats = beats
             self.receipts = tmp_path / "receipts"
             self.receipts.mkdir()
             self.mail = Mail(tmp_path)
             self.mail.open()
-            self.placed = Placed(self.said)
-            self.desk = Desk(self.mail, self.placed, self.receipts, 1, self.beats, self.bury)
-            self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), pytest.fail)
+            placed: Any = Placed(self.said)
+            self.placed = placed
+            self.desk = Desk(self.mail, placed, self.receipts, 1, beats, self.bury)
+            self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), self.fail)
             self.run = LeadersRun(self.receipts, 1, lambda: True)
-            self.remote = RemoteShares(None, self.mail, Beats(), self.run, [0])
+            self.remote = RemoteShares(NO_PLAN, self.mail, beats, self.run, [0])
 
-        def bury(self, task, *, moves):
+        def bury(self, task, *, moves=True):
             assert not self.mail.is_granted(task)
             self.said.append(("fence", task))
+
+        def fail(self, error):
+            raise error
 
         def give(self, **words):
             """Let the node ask for a share, and the desk answer. Returns the answer."""
@@ -165,7 +177,7 @@ def test_a_node_ends_as_the_leader_does(table):
     assert table.remote.is_over()
     assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")
     find_over(table.receipts, 1).unlink()
-    other = RemoteShares(None, table.mail, Beats(), LeadersRun(table.receipts, 1, lambda: False), [0])
+    other = RemoteShares(NO_PLAN, table.mail, table.beats, LeadersRun(table.receipts, 1, lambda: False), [0])
     assert other.is_over()
     assert not other.is_whole
 
@@ -176,12 +188,11 @@ def test_a_node_sees_a_volume_only_if_it_has_the_leaders_label(tmp_path):
     for root, label in zip(roots, ("1", "2", "3"), strict=True):
         (root / ".cfetch").mkdir(parents=True)
         (root / ".cfetch/volume").write_text(label)
+    plan: Any = range(3)
     job = SharedJob(roots=list(map(str, roots)), labels=["1", "other", None], wall_start_s=0.0)
-    here = SimpleNamespace(
-        table=SimpleNamespace(node=SimpleNamespace(owner=SimpleNamespace(host="h"))), processes=1, clock=None
-    )
+    here = double(table=double(node=double(owner=double(host="h"))), processes=1, clock=None)
     with closing(Volumes(roots, state=tmp_path / "state", write_timeout_s=9.0)) as volumes:
-        tasks = JoinedTasks(range(3), volumes, Settings(), here, job)
+        tasks = JoinedTasks(plan, volumes, Settings(), here, job)
     assert tasks.blind == roots[1:2]
     (note,) = tasks.prepare(Account(), tmp_path)
     assert f"does not see {roots[1]}" in note
@@ -203,15 +214,16 @@ def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
     tmp_path, monkeypatch, completed, said
 ):
     """Receipts go with a completed plan, maybe before the node has read the last of them."""
+    plan: Any = range(3)
     roots, emitted = (tmp_path / "a", tmp_path / "b"), []
     monkeypatch.setattr(engine, "count_completed", lambda table, instant: completed)
-    tasks = SimpleNamespace(roots=roots, blind=roots[1:], is_whole=True)
-    here = SimpleNamespace(table=None, clock=None)
-    nodes = NodesEngine(range(3), roots[0], tmp_path, Settings(), here, tasks, origin=None)
-    driver = SimpleNamespace(
+    tasks = double(roots=roots, blind=roots[1:], is_whole=True)
+    here = double(table=None, clock=None)
+    nodes = NodesEngine(plan, roots[0], tmp_path, Settings(), here, tasks, origin=NO_PLAN)
+    driver = double(
         emit_unreported=lambda root, looks=True: emitted.append(root.name + ("" if looks else ", surely"))
     )
-    nodes._emit_rest(SimpleNamespace(counts=LiveCounts(), guard=SimpleNamespace(instant="i")), driver)
+    nodes._emit_rest(double(counts=LiveCounts(), guard=double(instant="i")), driver)
     assert emitted == said
 
 

@@ -41,6 +41,8 @@ def test_a_share_that_was_lost_goes_to_the_next_one_who_sees_its_volume(tmp_path
         assert first is not None
         assert other is not None
         here, there = (placed.find_volume(turn.task) for turn in (first, other))
+        assert here is not None
+        assert there is not None
         assert {here, there} == {0, 1}
         content = placed.fill(first.share, Account())
         placed.bury(first)

@@ -11,7 +11,7 @@ Each file appears in one step. The leader alone decides, so nodes need no lock a
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import msgspec
@@ -69,9 +69,13 @@ class Mail:
     def __init__(self, board: Path) -> None:
         self._board = board
 
+    def on_board(self) -> AbstractContextManager[None]:
+        """Turn the OSErrors of a ``with`` block into LocalFaults that name the board."""
+        return on_disk(self._board)
+
     def open(self) -> None:
         """Make the directories; for the leader, before nodes can join."""
-        with on_disk(self._board):
+        with self.on_board():
             for name in (ASKS, GIVEN, GRANTS):
                 make_private(self._board / name)
 

@@ -75,19 +75,24 @@ class Desk:
     def _serve(self) -> None:
         assert self._crew is not None
         try:
-            self._beats.begin()
-            while not self._ending.wait(LOOK_S):
-                self._waited_s += LOOK_S
-                self._settle()
-                asks = list(self._mail.read_asks())
-                for ask in asks:
-                    self._answer(ask)
-                if self._waited_s - self._heard_s >= HEAR_S:
-                    self._heard_s = self._waited_s
-                    self._hear({ask.node for ask in asks})
-                self._say_over()
+            with on_disk(self._receipts.parent):
+                self._beats.begin()
+                while not self._ending.wait(LOOK_S):
+                    self._waited_s += LOOK_S
+                    self._look()
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._crew.fail(error)
+
+    def _look(self) -> None:
+        """Take in all that nodes have said and brought since the last look, and answer them."""
+        self._settle()
+        asks = list(self._mail.read_asks())
+        for ask in asks:
+            self._answer(ask)
+        if self._waited_s - self._heard_s >= HEAR_S:
+            self._heard_s = self._waited_s
+            self._hear({ask.node for ask in asks})
+        self._say_over()
 
     def _say_over(self) -> None:
         """Let the nodes know that all is over, and with which fault: they end as the leader does."""

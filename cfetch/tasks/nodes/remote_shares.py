@@ -137,7 +137,7 @@ class RemoteShares(OneVolume):
         return self._volume_of.get(task)
 
     def _wait(self, dead: int | None) -> Turn | None:
-        with self._lock:
+        with self._lock, self._mail.on_board():
             if self._run.look() or not self._volumes:
                 return None
             self._beats.begin()

@@ -1,5 +1,6 @@
 """Several volumes with several nodes: who deals, whose word counts, and what a node sees."""
 
+import errno
 import json
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import ConfigError, Held, VolumeFault
+from cfetch.base.errors import ConfigError, Held, LocalFault, VolumeFault
 from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
 from cfetch.tasks.hub.account import Account
@@ -124,11 +125,8 @@ def table(tmp_path):
             return self.mail.take_given(ask.name)
 
         def look(self):
-            for ask in self.mail.read_asks():
-                self.desk._answer(ask)
-            self.desk._settle()
+            self.desk._look()
             self.desk._hear({"b"})
-            self.desk._say_over()
 
     return Table()
 
@@ -166,6 +164,19 @@ def test_a_node_whose_process_has_died_gets_the_share_again(table):
     table.said.clear()
     assert table.give(dead=2).task == 3
     assert [said for said in table.said if said[0] != "renew"] == [("end", 2)]
+
+
+def test_a_board_that_cannot_be_used_is_a_fault_of_the_machine(table, monkeypatch):
+    """In the leader's desk and in another node; any other error than a LocalFault would be called a bug."""
+
+    def fail():
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(table.beats, "begin", fail)
+    with pytest.raises(LocalFault, match="Input/output error"):
+        table.desk._serve()
+    with pytest.raises(LocalFault, match="Input/output error"):
+        table.remote.take()
 
 
 def test_a_node_ends_as_the_leader_does(table):

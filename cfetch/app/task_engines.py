@@ -79,24 +79,37 @@ def make_nodes_engine(
     Raises:
         ConfigError: with these settings, several machines cannot bring this plan.
     """
-    from cfetch.tasks.nodes.engine import Here, NodesEngine
+    from cfetch.tasks.nodes.engine import Here, NodeRunner, NodesEngine, NodeTasks
+    from cfetch.tasks.nodes.placed_nodes import JoinedTasks, LeadingTasks, refuse_other_volumes
 
     if context.settings.engine != LOCAL or plan.here is None:
         raise ConfigError("--together is for the engine local; Spark has its own executors")
-    if len(context.volumes.roots) > 1 or not context.volumes.local:
+    volumes, settings = context.volumes, context.settings
+    if volumes.stores or not volumes.local:
         raise ConfigError(
-            "with --together the files go to one directory that all machines see; give one --to"
+            "with --together the files go to directories that all machines see, and not to object stores; "
+            "give directories as --to"
         )
     processes, _ = count_processes(plan.here, context)
+    here, root = Here(table, processes, context.clock), volumes.local[0].root
+    tasks: NodeRunner
+    if joined is not None:
+        refuse_other_volumes(volumes.roots, joined)
+    if len(volumes.roots) == 1:
+        tasks = NodeTasks(plan.here, root, settings, here, joined)
+    elif joined is None:
+        tasks = LeadingTasks(plan.here, volumes, settings, here)
+    else:
+        tasks = JoinedTasks(plan.here, volumes, settings, here, joined)
     return NodesEngine(
         plan.here,
-        context.volumes.local[0].root,
+        root,
         context.state,
-        context.settings,
-        Here(table, processes, context.clock),
+        settings,
+        here,
+        tasks,
         origin=context.renewal.origin,
         knowledge=knowledge,
-        joined=joined,
     )
 
 

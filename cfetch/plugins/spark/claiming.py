@@ -16,7 +16,7 @@ import msgspec
 
 from cfetch.base.errors import LocalFault, Vanished, VolumeFault
 from cfetch.base.records import NOT_DECODED
-from cfetch.plugins.spark.dealer import find_order, read_order
+from cfetch.plugins.spark.dealer import read_order
 from cfetch.tasks.hub.client import open_channels
 from cfetch.tasks.hub.framing import read_message
 from cfetch.tasks.hub.messages import (
@@ -30,6 +30,7 @@ from cfetch.tasks.hub.messages import (
     StillAlive,
 )
 from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task_destination import is_granted
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
 ANSWER_S = 30.0  # the hub answers a claim within 5 s, or the driver stands still
@@ -117,7 +118,7 @@ class _Claimant:
         ended = _describe_end(task, bringing)
         if broken is not None:
             raise broken
-        if ended.fault is not None and not await asyncio.to_thread(find_order(self._spec, task).exists):
+        if ended.fault is not None and not await asyncio.to_thread(is_granted, self._spec.grants, f"t{task}"):
             raise ConnectionError("the share was taken back")
         await line.say(ended)
         if ended.fault is not None and not ended.is_volumes:

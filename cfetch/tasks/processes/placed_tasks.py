@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
@@ -14,9 +15,15 @@ from cfetch.tasks.processes.child_processes import ShareContents
 from cfetch.tasks.processes.engine import LocalTasks
 from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.dealing import BuryTask, ShareSource
-from cfetch.tasks.shares.placed_run import bury_on_volume, open_placed
-from cfetch.tasks.shares.placed_shares import PlacedShares
+from cfetch.tasks.shares.placed_run import VolumeFinder, bury_on_volume, open_placed
 from cfetch.tasks.shares.work import RunSpec
+
+
+class PlacedSource(ShareSource, ShareContents, VolumeFinder, Protocol):
+    """A source of shares for several volumes."""
+
+    def close(self) -> None:
+        """Let go of what it uses."""
 
 
 class PlacedTasks(LocalTasks):
@@ -28,7 +35,8 @@ class PlacedTasks(LocalTasks):
         self.roots = tuple(volume.root for volume in volumes.local)
         super().__init__(plan, self.roots[0], settings, processes, clock)
         self._volumes = volumes
-        self._placed: PlacedShares | None = None
+        self._placed: PlacedSource | None = None
+        self._dealt_slots = processes  # for which shares are made
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -62,15 +70,15 @@ class PlacedTasks(LocalTasks):
         bury_task: BuryTask,  # noqa: ARG002 - the children's parent calls it
         account: Account,
         hub: Hub | None,
-    ) -> ShareSource:
-        self._placed = open_placed(
+    ) -> PlacedSource:
+        self._placed = placed = open_placed(
             self._plan,
             self._volumes,
             spec,
             account,
             hub,
             self._clock,
-            slots=self.slots,
+            slots=self._dealt_slots,
             pace=ExpectedPace(concurrency=max(1, self._settings.concurrency // self.slots)),
         )
-        return self._placed
+        return placed

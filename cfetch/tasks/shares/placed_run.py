@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.events import Event, VolumePaused
@@ -72,7 +73,14 @@ def open_placed(
     return PlacedShares(plan, placing, account, run_clock.now, count_brought, refused)
 
 
-def bury_on_volume(placed: PlacedShares, spec: RunSpec, task: int, *, moves: bool) -> None:
+class VolumeFinder(Protocol):
+    """Knows the volumes of tasks, in the driver or in another machine's process."""
+
+    def find_volume(self, task: int) -> int | None:
+        """The volume of a task's share."""
+
+
+def bury_on_volume(placed: VolumeFinder, spec: RunSpec, task: int, *, moves: bool) -> None:
     """Keep the parts of a dead task on the volume of its share. Raises LocalFault."""
     if (volume := placed.find_volume(task)) is not None:
         state = Path(spec.volumes[volume].root) / STATE_NAME

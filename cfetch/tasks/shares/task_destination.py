@@ -184,7 +184,7 @@ async def _open_guarded(
         raise
     except LocalFault as fault:
         raise VolumeFault(str(fault)) from None
-    if grants and not _is_granted(grants, task):
+    if grants and not is_granted(grants, task):
         with suppress(OSError, LocalFault):
             call_within(timeout_s, place.root, lambda: _leave(parts, directory))
         raise LocalFault(f"another task has the share of {task} by now")
@@ -204,8 +204,12 @@ async def _open_guarded(
             call_within(timeout_s, place.root, lambda: _leave(parts, directory))
 
 
-def _is_granted(grants: str, task: str) -> bool:
-    return os.path.exists(Path(grants, task))
+def is_granted(grants: str | Path, task: str) -> bool:
+    """Whether the task has its share: it is opened, as a network file system answers others from memory."""
+    with suppress(OSError):
+        os.close(os.open(Path(grants, task), os.O_RDONLY | os.O_CLOEXEC))
+        return True
+    return False
 
 
 def _leave(parts: Path, directory: Directory) -> None:

@@ -1,14 +1,16 @@
 """Named batches onto one, two and four volumes, by each way to run: every world is hurt once, then looked at.
 
 ``python benchmarks/placement_worlds.py [--ways one processes together spark] [--volumes 1 2 4]
-[--hurts nothing kill stop full dead] [--json]``. A world is a number of volumes, a way to run (one process,
-``--processes 2``, three nodes with ``--together``, ``--engine spark`` on a local-cluster of two executors)
-and what hurts it when a quarter of the bytes is on its way: a process of it is killed, or stands still for
-five seconds; the last volume is full, or answers no more. What hurts ends with the first run; the same
-command is then repeated until it ends with 0. Exit code 1 if a batch is not whole on exactly one volume, a
-file is wrong or twice, a part is left, a run does not end, or a kill or a stop costs more than 2 % of the
-bytes. The volumes are FUSE file systems in a mount name space of this script's own: it needs /dev/fuse and
-unshare.
+[--hurts nothing kill stop full dead] [--json]``.
+
+A world is a number of volumes, a way to run (one process, ``--processes 2``, three nodes with
+``--together``, ``--engine spark`` on a local-cluster of two executors) and what hurts it when a quarter of
+the bytes is on its way: a process of it is killed, or stands still for five seconds; the last volume is
+full, or answers no more (a single one for twenty seconds, as a run waits for it). What hurts ends with the
+first run; the same command is then repeated until it ends with 0. Exit code 1 if a batch is not whole on
+exactly one volume, a file is wrong or twice, a part is left, a run does not end, or a kill or a stop costs
+more than 2 % of the bytes. The volumes are FUSE file systems in a mount name space of this script's own: it
+needs /dev/fuse and unshare.
 """
 
 import argparse
@@ -40,6 +42,7 @@ BATCHES, FILES_EACH = 40, 8
 NODES = 3
 PACE_BPS = 192.0 * KIB  # of a connection
 STANDS_STILL_S = 5.0
+AWAY_S = 20.0
 MOST_TWICE = 0.02
 MOST_RUNS = 4
 LONGEST_S = 300.0
@@ -138,6 +141,9 @@ def _hurt(world: World, job: Job, children: list["subprocess.Popen[str]"]) -> in
     """Do it; the bytes that were on their way to a process that is killed, as nobody asks for them twice."""
     if world.hurt in ("full", "dead"):
         job.mounts[-1].rule("full" if world.hurt == "full" else "hang")
+        if world.hurt == "dead" and world.volumes == 1:
+            time.sleep(AWAY_S)
+            job.mounts[-1].rule("well")
         return 0
     victims = _find_victims(world.way, children)
     for pid in victims:

@@ -26,14 +26,14 @@ MOST_DEATHS = 4  # over one share without progress: then the share itself seems 
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
-def find_order(spec: RunSpec, task: int) -> Path:
+def _find_order(spec: RunSpec, task: int) -> Path:
     """Where the order of a task stands."""
     return Path(spec.grants, f"t{task}")
 
 
 def read_order(spec: RunSpec, task: int) -> Order:
     """Read the order of a task. Raises FileNotFoundError: it has been withdrawn. Raises LocalFault."""
-    path = find_order(spec, task)
+    path = _find_order(spec, task)
     try:
         with on_disk(path):
             return msgspec.msgpack.decode(path.read_bytes(), type=Order)
@@ -105,7 +105,7 @@ class ShareDealer:
             batches=share.batches,
             volume=share.volume,
         )
-        replace_file(find_order(self._spec, turn.task), msgspec.msgpack.encode(order), durable=False)
+        replace_file(_find_order(self._spec, turn.task), msgspec.msgpack.encode(order), durable=False)
         self._turns[turn.task] = turn
         return turn.task
 
@@ -160,7 +160,7 @@ class ShareDealer:
         self._placed.bury(turn)
 
     def _withdraw(self, turn: Turn) -> None:
-        path = find_order(self._spec, turn.task)
+        path = _find_order(self._spec, turn.task)
         with on_disk(path):
             path.unlink(missing_ok=True)
 

@@ -109,9 +109,9 @@ def prepare(
             )
             reading.close()
         else:
-            from cfetch.app.task_engines import check_for_spark  # only Spark reads such manifests
+            from cfetch.app.task_engines import check_for_preparing  # only Spark reads such manifests
 
-            check_for_spark(volumes, settings)
+            check_for_preparing(volumes, settings)
             rejected = destinations.state / "rejected" / instant
             plan = _freeze_by_spark(
                 stack, manifest, settings, directory / "prepared", rejected, progress, volumes.find_folding()

@@ -178,6 +178,7 @@ class Prepared:
             Held: a run has the plan and does not share it.
             LocalFault: as ``run``.
         """
+        from cfetch.tasks.nodes.asking import find_over
         from cfetch.tasks.nodes.engine import JoinedGuard
         from cfetch.tasks.nodes.joining import wait_for_board
 
@@ -187,8 +188,9 @@ class Prepared:
                 return None
             epoch, job = joined
             engine = self._make_node(table, self._earlier_runs()[0], job)
+            over = find_over(self._state / "plans" / self._on_timeline.instant / "receipts", epoch)
             return self._make_frame(engine).go(
-                JoinedGuard(table, self._on_timeline.instant, epoch), None, listener
+                JoinedGuard(table, self._on_timeline.instant, epoch, over), None, listener
             )
 
     def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:

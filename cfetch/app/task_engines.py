@@ -1,7 +1,8 @@
 """Makes the engines that cut a plan for many tasks: processes of this machine, several machines, Spark."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
 
 from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext, find_engine
 from cfetch.base.config.settings import Settings
@@ -13,7 +14,30 @@ from cfetch.straggler.knowledge import Knowledge
 from cfetch.timeline.table import Table
 
 if TYPE_CHECKING:
+    from cfetch.base.clock import Clock
+    from cfetch.run.fresh_links import ManifestRef
     from cfetch.tasks.nodes.board import SharedJob
+
+NOT_HERE = (
+    "Spark prepares a list of this size, or a directory of lists, by itself, and this program, which would "
+    "place its files on several volumes, does not hold it; give one --to, or lists with fewer files"
+)
+
+
+class PlacingEngine(Protocol):
+    """What the core asks besides of an engine that brings a plan to several directories."""
+
+    def make_placed_engine(
+        self,
+        plan: Plan,
+        volumes: Volumes,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: "ManifestRef",
+        clock: "Clock",
+    ) -> Engine:
+        """Make the engine that brings ``plan`` to ``volumes``."""
 
 
 def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
@@ -55,44 +79,60 @@ def make_nodes_engine(
     Raises:
         ConfigError: with these settings, several machines cannot bring this plan.
     """
-    from cfetch.tasks.nodes.engine import Here, NodesEngine
+    from cfetch.tasks.nodes.engine import Here, NodeRunner, NodesEngine, NodeTasks
+    from cfetch.tasks.nodes.placed_nodes import JoinedTasks, LeadingTasks, refuse_other_volumes
 
     if context.settings.engine != LOCAL or plan.here is None:
         raise ConfigError("--together is for the engine local; Spark has its own executors")
-    if len(context.volumes.roots) > 1 or not context.volumes.local:
+    volumes, settings = context.volumes, context.settings
+    if volumes.stores or not volumes.local:
         raise ConfigError(
-            "with --together the files go to one directory that all machines see; give one --to"
+            "with --together the files go to directories that all machines see, and not to object stores; "
+            "give directories as --to"
         )
     processes, _ = count_processes(plan.here, context)
+    here, root = Here(table, processes, context.clock), volumes.local[0].root
+    tasks: NodeRunner
+    if joined is not None:
+        refuse_other_volumes(volumes.roots, joined)
+    if len(volumes.roots) == 1:
+        tasks = NodeTasks(plan.here, root, settings, here, joined)
+    elif joined is None:
+        tasks = LeadingTasks(plan.here, volumes, settings, here)
+    else:
+        tasks = JoinedTasks(plan.here, volumes, settings, here, joined)
     return NodesEngine(
         plan.here,
-        context.volumes.local[0].root,
+        root,
         context.state,
-        context.settings,
-        Here(table, processes, context.clock),
+        settings,
+        here,
+        tasks,
         origin=context.renewal.origin,
         knowledge=knowledge,
-        joined=joined,
     )
 
 
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     """Make the engine of a plug-in, as Spark's. Raises ConfigError: it cannot bring the plan like this."""
-    check_for_spark(context.volumes, context.settings)
-    if plan.frozen.names_batches and not context.volumes.local:
+    engine, volumes = context.settings.engine, context.volumes
+    _check_for_spark(context.settings)
+    if plan.frozen.names_batches and not volumes.local:
         raise ConfigError(
-            f"the manifest names batches, which are published as a whole; --engine {context.settings.engine} "
+            f"the manifest names batches, which are published as a whole; --engine {engine} "
             "does that in a directory, and not in an object store: give a directory that all executors see, "
             "or use --engine local"
         )
     if context.network.stays_here:
         raise ConfigError(
-            f"--engine {context.settings.engine} asks from other processes, which do not have this program's "
+            f"--engine {engine} asks from other processes, which do not have this program's "
             "session; use engine local"
         )
-    return find_engine(context.settings.engine).make_engine(
+    if len(volumes.roots) > 1:
+        return _make_placing_engine(plan, context)
+    return find_engine(engine).make_engine(
         plan.frozen,
-        context.volumes.roots[0],
+        volumes.roots[0],
         context.state,
         context.settings,
         origin=context.renewal.origin,
@@ -100,15 +140,41 @@ def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
     )
 
 
-def check_for_spark(volumes: Volumes, settings: Settings) -> None:
-    """Raise ConfigError unless there is one destination, and no file that only this machine has."""
+def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
+    """Make the engine of a plug-in for several destinations. Raises ConfigError."""
+    name, volumes = context.settings.engine, context.volumes
+    plugin = find_engine(name)
+    if not hasattr(plugin, "make_placed_engine"):
+        raise ConfigError(f"--engine {name} downloads to one destination; give one --to")
+    if volumes.stores or not volumes.local:
+        raise ConfigError(
+            f"with several --to, --engine {name} downloads to directories that all executors see; give one "
+            "--to for an object store"
+        )
+    if plan.here is None:
+        raise ConfigError(NOT_HERE)
+    placing = cast("PlacingEngine", plugin)
+    return placing.make_placed_engine(
+        plan.here,
+        volumes,
+        context.state,
+        context.settings,
+        origin=context.renewal.origin,
+        clock=context.clock,
+    )
+
+
+def _check_for_spark(settings: Settings) -> None:
+    """Raise ConfigError if the run needs a file that only this machine has."""
     if settings.cookies is not None:
         raise ConfigError(
             f"cookies is a file of this machine, which executors do not see; with --engine "
             f"{settings.engine}, give the login as --bearer-env or --header, or use --engine local"
         )
+
+
+def check_for_preparing(volumes: Volumes, settings: Settings) -> None:
+    """Raise ConfigError if the run needs what no list has that Spark prepares."""
+    _check_for_spark(settings)
     if len(volumes.roots) > 1:
-        raise ConfigError(
-            f"--engine {settings.engine} downloads to one directory that all executors see, or to one object "
-            "store; give one --to"
-        )
+        raise ConfigError(NOT_HERE)

@@ -117,8 +117,8 @@ def run(
     all the same, the last lines name those that were not, and the exit code is 4 too. A removable plan that
     has had its only run is not run again: exit code 1.
 
-    With --together any number of machines that see the same directory bring a plan together. A machine that
-    dies loses only the files that it has under way.
+    With --together any number of machines that see the same directory, or the same volumes, bring a plan
+    together. A machine that dies loses only the files that it has under way.
 
     Examples:
 

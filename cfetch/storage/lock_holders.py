@@ -10,6 +10,7 @@ import msgspec
 
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
+from cfetch.storage.staging import start_ticks
 
 _KERNELS_LOCKS = Path("/proc/locks")
 _MOST_NOTE_BYTES = 4096
@@ -69,7 +70,7 @@ def _find_in_kernel(status: os.stat_result) -> Holder:
 def _find_age_s(pid: int) -> float | None:
     """The age of a process of this machine; None: it cannot be seen."""
     with suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # field 22 of proc(5)
         up_s = float(Path("/proc/uptime").read_text("ascii").split()[0])
-        return max(0.0, up_s - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
+        if (ticks := start_ticks(pid)) is not None:
+            return max(0.0, up_s - ticks / os.sysconf("SC_CLK_TCK"))
     return None

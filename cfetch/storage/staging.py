@@ -42,6 +42,15 @@ def boot_id() -> str:
     return f"{NO_BOOT} {os.getpid()}"  # counts as another boot: no file counts as flushed
 
 
+def start_ticks(pid: int) -> int | None:
+    """The start of the process in clock ticks (proc(5), field 22); None if it has ended and is not reaped.
+
+    Raises OSError: there is no such process, or it cannot be seen.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return None if fields[0] in {b"Z", b"X"} else int(fields[19])
+
+
 def _leftovers_in(attempts: int, instant: str) -> Iterator[Leftover]:
     """The parts that were kept of dead runs of ``instant``, below the held directory ``attempts``.
 

@@ -138,6 +138,16 @@ def read_course(table: Table, instant: str, epoch: int) -> Course:
     return Course.RUNNING if entry.epoch == epoch and is_live else Course.ENDED
 
 
+def count_completed(table: Table, instant: str) -> int | None:
+    """The files in place by the record of a completed plan; None: there is none. Raises LocalFault."""
+    with on_this_machine(f"cannot look at plan {instant}"), suppress(FileNotFoundError):
+        entry = table.store.entry(instant)
+        record = None if entry is None else table.store.read_plan(entry)
+        if record is not None and record.completion is not None:
+            return record.completion.files
+    return None
+
+
 def find_epoch(table: Table, instant: str) -> int:
     """The present epoch of a plan; 0: it is not on the timeline. Raises LocalFault."""
     with on_this_machine(f"cannot look at plan {instant}"):

@@ -11,7 +11,7 @@ import msgspec
 from cfetch.base.errors import Held
 from cfetch.base.secret import printable
 from cfetch.storage.files import replace_file
-from cfetch.storage.staging import NO_BOOT, boot_id
+from cfetch.storage.staging import NO_BOOT, boot_id, start_ticks
 
 OWNER_NAME = "owner.json"
 
@@ -68,7 +68,7 @@ def is_gone(owner: Owner) -> bool:
     except OSError:
         pass  # it runs, and is somebody else's; its number may have been given anew
     with suppress(OSError):  # hidden, or we have no descriptor left: not known
-        return owner.started != 0 and _start_ticks(owner.pid) != owner.started
+        return owner.started != 0 and start_ticks(owner.pid) != owner.started
     return False
 
 
@@ -76,7 +76,7 @@ def is_alive(owner: Owner) -> bool:
     """Whether it is proved that the process runs, which needs its pid to be of this machine."""
     is_here = owner.boot_id == boot_id() and owner.pid_space and owner.pid_space == _pid_space()
     with suppress(OSError):
-        return bool(is_here) and _start_ticks(owner.pid) == owner.started
+        return bool(is_here) and start_ticks(owner.pid) == owner.started
     return False
 
 
@@ -127,14 +127,5 @@ def _pid_space() -> int:
 def _own_start_ticks() -> int:
     """The start of this process; 0 if it cannot be read, and then only the pid's absence proves its end."""
     with suppress(OSError):
-        return _start_ticks(os.getpid()) or 0
+        return start_ticks(os.getpid()) or 0
     return 0
-
-
-def _start_ticks(pid: int) -> int | None:
-    """The start of the process in clock ticks (proc(5), field 22); None if it has ended and is not reaped.
-
-    Raises OSError: there is no such process, or it cannot be seen.
-    """
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    return None if fields[0] in {b"Z", b"X"} else int(fields[19])

@@ -59,7 +59,7 @@ def judge_range(
 
     Whatever the Content-Range says: a body of the range's length is taken if a hash will prove it.
     """
-    verdict = _judge_range(asked, base, range_text, length, etag, framed)
+    verdict = _judge_stated_range(asked, base, range_text, length, etag, framed)
     if verdict.action is ReplyAction.ACCEPT or asked.joins or length != asked.size_bytes:
         return verdict
     if not asked.has_hash:
@@ -73,7 +73,7 @@ def judge_range(
     )
 
 
-def _judge_range(
+def _judge_stated_range(
     asked: Asked,
     base: int,
     range_text: str | None,
@@ -81,6 +81,7 @@ def _judge_range(
     etag: str | None,
     framed: bool,
 ) -> Verdict:
+    """Judge it by its Content-Range alone."""
     match = RANGE.fullmatch(range_text or "")
     if match is None:
         return refuse_range("HTTP 206 without a readable Content-Range")

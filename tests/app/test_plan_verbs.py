@@ -200,9 +200,9 @@ async def test_a_failing_entry_leaves_the_plan_for_a_later_run(tmp_path):
 
 
 async def test_plans_that_several_machines_cannot_bring_are_no_success(tmp_path):
-    """Those of two destinations: --all ends with the code of a usage error."""
+    """Those for an object store: --all ends with the code of a usage error."""
     rows = json.dumps([{"url": "http://127.0.0.1:1/a", "size": 1}]).encode()
-    to = ["--to", tmp_path / "a", "--to", tmp_path / "b"]
+    to = ["--to", tmp_path / "a", "--to", "s3://bucket/b"]
     assert (await cfetch_plan("schedule", "-", *to, stdin=rows)).code == 0
     found = await cfetch_plan("run", "--all", "--together", *to)
     assert (found.code, "--together" in found.err) == (2, True)

@@ -60,20 +60,23 @@ def begin(
     )
 
 
-def ended(driver: "subprocess.Popen[str]", origin, to: Path, files=FILES) -> Ended:
+def ended(driver: "subprocess.Popen[str]", origin, *volumes: Path, files=FILES) -> Ended:
     """Wait for it, and look at everything."""
     out, said = driver.communicate(timeout=TIMEOUT_S)
     assert out, said
-    return result(driver.returncode, json.loads(out), said, origin, to, files)
+    return result(driver.returncode, json.loads(out), said, origin, *volumes, files=files)
 
 
-def result(code: int, summary: dict[str, Any], said: str, origin, to: Path, files=FILES) -> Ended:
+def result(code: int, summary: dict[str, Any], said: str, origin, *volumes: Path, files=FILES) -> Ended:
     """What is left of a run."""
+    trees = [tree(volume) for volume in volumes]
+    everything = {name: data for each in trees for name, data in each.items()}
+    is_whole = sum(map(len, trees)) == len(files) and everything == whole(files)
     lines = [json.loads(line) for line in Path(summary["metrics"]).read_text().splitlines()]
     told = Counter(line["path"] for line in lines if line["schema"] == "cfetch.file/1")
     requests = sum(asked(origin).values())
     extra = 100 * (requests - len(files)) / len(files)
-    return Ended(code, summary, said, tree(to) == whole(files), told, extra)
+    return Ended(code, summary, said, is_whole, told, extra)
 
 
 def in_place(to: Path) -> int:

@@ -78,6 +78,21 @@ def test_an_executor_is_killed_and_the_files_are_in_batches(cluster, origin, tmp
     assert find_wrong([to], batches) == []
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_executor_is_killed_and_batches_go_to_several_volumes(cluster, origin, tmp_path, count):
+    """Each batch is whole on one volume, whoever asks for its share in the end."""
+    batches = {name: f"batch {n // 25}" for n, name in enumerate(FILES)}
+    volumes = [tmp_path / f"to{n}" for n in range(count)]
+    more = [word for volume in volumes[1:] for word in ("--to", str(volume))]
+    driver = begin(cluster, write_batches(tmp_path / "m.json", origin.url, FILES, batches), volumes[0], *more)
+    wait_until(lambda: sum(map(in_place, volumes)) > len(FILES) // 3, driver)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    check(ended(driver, origin, *volumes), MOST_EXTRA_OF_BATCHES_PERCENT)
+    assert find_wrong(volumes, batches) == []
+    assert min(map(in_place, volumes)) > 0
+
+
 def test_an_executor_is_killed_and_the_files_are_objects(cluster, origin, tmp_path, bucket):
     """Its tasks go on elsewhere; each object is whole, and each file was told once."""
     state = tmp_path / "state"

@@ -47,5 +47,5 @@ def test_workers_that_have_nothing_but_python(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
         )
-        found = ended(driver, origin, to, FILES)
+        found = ended(driver, origin, to, files=FILES)
     assert (found.code, found.is_whole) == (0, True), found.said

@@ -270,7 +270,7 @@ def test_a_process_that_cannot_be_seen_is_not_proved_dead(monkeypatch, fault, an
     """/proc may hide processes of others (hidepid), or no descriptor is left; kill(2) sees the process."""
     owner = msgspec.structs.replace(this_owner("t"), pid=os.getppid())
     monkeypatch.setattr(os, "kill", Mock(side_effect=answer))
-    monkeypatch.setattr("cfetch.timeline.owner._start_ticks", Mock(side_effect=fault))
+    monkeypatch.setattr("cfetch.timeline.owner.start_ticks", Mock(side_effect=fault))
     assert not is_gone(owner)
     monkeypatch.setattr(os, "kill", Mock(side_effect=ProcessLookupError))
     assert is_gone(owner)

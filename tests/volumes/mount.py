@@ -72,7 +72,7 @@ class Mirror:
             return call(node, data)
         except OSError as error:
             return error.errno or errno.EIO
-        except KeyError:
+        except (KeyError, ValueError):  # no such node, or one whose file has gone
             return errno.ESTALE
 
     def _node(self, path: str) -> int:

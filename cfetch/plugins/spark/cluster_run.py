@@ -17,6 +17,7 @@ from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, LocalFault
 from cfetch.base.events import VolumeView
+from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entries import Frozen
 from cfetch.plugins.spark.job import (
     SETTINGS,
@@ -38,7 +39,7 @@ from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
+from cfetch.tasks.shares.driver import DriverSetup, Job, ShareEngine
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.wire.network import make_network
 
@@ -59,10 +60,10 @@ class SparkEngine(ShareEngine):
         origin: ManifestRef,
         clock: Clock,
     ) -> None:
-        super().__init__(_SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock))
+        super().__init__(SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock))
 
 
-class _SparkTasks:
+class SparkTasks:
     """Implements ``TaskRunner``."""
 
     longest_pause_s = float("inf")
@@ -116,7 +117,7 @@ class _SparkTasks:
         assert self._spark is not None
         return find_driver_address(self._spark)
 
-    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> "_SparkJob":  # noqa: ARG002
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> Job:  # noqa: ARG002
         """Start one job for all open shares."""
         assert self._spark is not None
         assert self._open is not None
@@ -185,7 +186,11 @@ def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
     directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
     store = (place.root, pick_login(place.root, spec.env)) if place.is_store else None
     url = shares.files.read_share(shares.numbers[0]).entries[0].url
+    return Look(directories, find_source(spec, url), store)
+
+
+def find_source(spec: RunSpec, url: SecretUrl) -> tuple[str, int] | None:
+    """The host and port of a URL; None: nobody knows them, or a proxy stands before them."""
     origin = urlsplit(url.origin())
     by_proxy = make_network(spec.settings.network, spec.env).proxy_for(url) is not None
-    source = (origin.hostname, origin.port) if origin.hostname and origin.port and not by_proxy else None
-    return Look(directories, source, store)
+    return (origin.hostname, origin.port) if origin.hostname and origin.port and not by_proxy else None

@@ -8,8 +8,10 @@ from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.folding import Folding
+from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.volumes import Volumes
 
 
 class SparkPlugin:
@@ -58,3 +60,18 @@ class SparkPlugin:
         from cfetch.plugins.spark.cluster_run import SparkEngine
 
         return SparkEngine(plan, root, state, settings, origin=origin, clock=clock)
+
+    def make_placed_engine(
+        self,
+        plan: Plan,
+        volumes: Volumes,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: ManifestRef,
+        clock: Clock,
+    ) -> Engine:
+        """Make the engine that brings the plan to several directories by a job."""
+        from cfetch.plugins.spark.placed_run import PlacedSparkEngine
+
+        return PlacedSparkEngine(plan, volumes, state, settings, origin=origin, clock=clock)

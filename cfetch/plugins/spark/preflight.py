@@ -36,12 +36,14 @@ from cfetch.plugins.spark.job import (
 from cfetch.plugins.spark.work import explain_python, run_tasks
 from cfetch.show.format import size
 from cfetch.storage.buckets.object_store import ObjectStore
+from cfetch.storage.hanging_calls import call_within
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import SparkSession
 
 
+VOLUME_S = 10.0  # for one call, on a volume that may hang
 STORE_S = 20.0  # for one listing, with retries
 CONNECT_S = 5.0  # for a connection to a source; a firewall that drops packets answers never
 MOST_SKEW_S = 5.0  # clocks that NTP keeps differ by milliseconds
@@ -55,11 +57,13 @@ class Look(NamedTuple):
 
     ``source``: host and port of one file's source; None: it is not known, or a proxy stands before it.
     ``store``: the URL of the object store of ``--to``, and the driver's login; if empty, the executor's own.
+    ``volumes``: if there are several, those that the driver sees, each with a directory in it.
     """
 
     directories: tuple[tuple[str, str], ...]
     source: tuple[str, int] | None
     store: tuple[str, dict[str, str]] | None = None
+    volumes: tuple[tuple[str, str], ...] = ()
 
 
 class SeenExecutor(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +88,10 @@ def probe_executor(look: Look) -> SeenExecutor:
     """Look at this executor."""
     tried = [_try_directory(option, path) for option, path in look.directories]
     free_bytes = None
+    tried += [_try_volume(root, path) for root, path in look.volumes]
     if look.store is not None:
         tried.append(_try_store(*look.store))
-    else:
+    elif not look.volumes:
         with suppress(OSError):
             free_bytes = disk_usage(look.directories[0][1]).free
     return SeenExecutor(
@@ -109,6 +114,17 @@ def _try_directory(option: str, path: str) -> str | None:
         return f"does not see the directory of {option}: mount it there under the name that it has here"
     except OSError as error:
         return f"cannot write to the directory of {option} ({error.strerror}): let its user write there"
+    return None
+
+
+def _try_volume(root: str, path: str) -> str | None:
+    """Look for one of several volumes: a run does without one that refuses, or does not answer."""
+    try:
+        call_within(VOLUME_S, root, Path(path).stat)
+    except FileNotFoundError:
+        return f"does not see the volume {root}: mount it there under the name that it has here"
+    except OSError:
+        pass
     return None
 
 

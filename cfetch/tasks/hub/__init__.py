@@ -13,10 +13,11 @@ and the order to stop, if there is one.
 
 Read in this order: ``messages.py`` (beats, orders, proof of the key; pure), ``leases.py`` (pure),
 ``learned_limits.py`` (of hosts that throttle; pure), ``registry.py`` (beats in, orders out; pure),
-``server.py``, ``client.py``; ``framing.py`` is what both ends share. ``receipts.py`` stands by itself: files
+``server.py``, ``client.py``; ``framing.py`` is what both ends share. ``claims.py``: where tasks ask for
+shares over the hub, as on Spark with several volumes. ``receipts.py`` stands by itself: files
 that tasks leave and the driver reads; ``account.py`` (pure) lets each entry end once.
 
-When it fails: nothing depends on the hub. A run without it has the same result, a poorer view, and fixed
+When it fails: nothing else depends on the hub. A run without it has the same result, a poorer view, and fixed
 limits. Only receipts count: the receipt of a share is linked into place once, and is on disk before it has
 its name; parts report early, and a part that a power cut has torn is ignored. No message holds a URL, header
 or token.

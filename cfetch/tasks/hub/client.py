@@ -247,7 +247,7 @@ class HubLine:
             self._wait(ANSWER_S)  # it is there: a fixed part would come on top of what it leases to others
         try:
             async with asyncio.timeout(ANSWER_S):
-                outgoing, incoming = await _open_channels(reader, writer, bytes.fromhex(address.key.reveal()))
+                outgoing, incoming = await open_channels(reader, writer, bytes.fromhex(address.key.reveal()))
             encode = msgspec.msgpack.Encoder().encode
 
             def send(beat: TaskBeat) -> None:
@@ -325,7 +325,7 @@ def choose_leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
     return frozenset(host for host, _ in counted.most_common(MOST_DEMANDS))
 
 
-async def _open_channels(
+async def open_channels(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
 ) -> tuple[Channel, Channel]:
     """Open both channels, after each side has proved that it knows the key. Raises OSError, EOFError."""

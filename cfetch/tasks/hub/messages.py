@@ -3,6 +3,10 @@
 A message is its length, a MAC, and msgpack. The MAC's key is made of the run's and of a random number from
 each side, so a message of another connection is worth nothing on this one. Nothing is
 encrypted: messages name files and hosts, and hold no URL, header or token.
+
+A task's beats go over one connection. Where the driver deals shares out over the hub, the process that asks
+for them has another one, which lasts from share to share (``ShareClaim`` to ``ShareEnded``); its end tells
+that the process has died.
 """
 
 import hmac
@@ -36,7 +40,7 @@ class HubAddress(NamedTuple):
     key: SecretText
 
 
-class TaskBeat(msgspec.Struct, frozen=True, kw_only=True):
+class TaskBeat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The present state of a task.
 
     ``active``: the attempts that are worth showing, out of ``under_way``. ``active_bytes`` and ``whole`` are
@@ -83,6 +87,42 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     pauses: dict[str, float] = {}
     alive: list[str] = []
     median_bps: float | None = None
+
+
+class ShareClaim(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A task process of ``executor`` has nothing to do, and asks for a share."""
+
+    executor: str
+
+
+class Dealt(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a claim: bring a share, as ``task``; or ask again; or leave, as all ``is_over``."""
+
+    task: int | None = None
+    is_over: bool = False
+
+
+class StillAlive(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The share of the task is being brought: its lease becomes longer. There is no answer."""
+
+    task: int
+
+
+class ShareEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The task has let go of its share, and its receipts say what it has brought. There is no answer.
+
+    ``fault``: why it could not go on; ``is_volumes``: it is one volume's, others may take the files;
+    ``no_room``: the volume is full; ``is_gone``: files that the task has put there have gone.
+    """
+
+    task: int
+    fault: str | None = None
+    is_volumes: bool = False
+    no_room: bool = False
+    is_gone: bool = False
+
+
+Said = TaskBeat | ShareClaim | StillAlive | ShareEnded
 
 
 def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:

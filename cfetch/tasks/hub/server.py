@@ -18,6 +18,7 @@ import msgspec
 from cfetch.base.clock import Clock
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import SecretText
+from cfetch.tasks.hub.claims import Claims, Dealer
 from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
 from cfetch.tasks.hub.messages import (
     KEY_BYTES,
@@ -27,6 +28,7 @@ from cfetch.tasks.hub.messages import (
     Channel,
     HubAddress,
     Orders,
+    Said,
     TaskBeat,
     make_proof,
 )
@@ -58,7 +60,8 @@ class Hub:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_unproved = min(MOST_UNPROVED, descriptors // 4)  # strangers leave the driver its files
         self._conversations: set[asyncio.Task[None]] = set()
-        self._channels: dict[asyncio.StreamWriter, Channel] = {}
+        self._channels: dict[asyncio.StreamWriter, Channel] = {}  # of those that beat
+        self._claims: Claims | None = None
         self._thread = threading.Thread(target=self._run, name="hub", daemon=True)
         self.address = address
 
@@ -67,6 +70,10 @@ class Hub:
         with self._lock:
             self._registry.stopping = True
         self._call_in_loop(self._send_stop)
+
+    def deal_by(self, dealer: Dealer) -> None:
+        """Let tasks ask this dealer for shares; called once, before they begin."""
+        self._claims = Claims(dealer)
 
     def view(self) -> ClusterView:
         """All that tasks do now."""
@@ -99,6 +106,8 @@ class Hub:
         server = await asyncio.start_server(self._accept, sock=self._server, backlog=BACKLOG)
         await self._over.wait()
         await close_listener(server)
+        if self._claims is not None:
+            self._claims.close()
         for meeting in self._conversations:
             meeting.cancel()
         await asyncio.gather(*self._conversations, return_exceptions=True)
@@ -119,11 +128,20 @@ class Hub:
     async def _serve_task(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a task until it leaves; bad input ends this connection and nothing else."""
         with suppress(*BAD_INPUT, TimeoutError, asyncio.CancelledError):
-            incoming = await self._authenticate(reader, writer)
-            await self._talk(reader, writer, incoming)
+            incoming, outgoing = await self._authenticate(reader, writer)
+            decoder = msgspec.msgpack.Decoder(Said)
+            async with asyncio.timeout(SILENT_S):
+                said = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))
+            if isinstance(said, TaskBeat):
+                self._channels[writer] = outgoing
+                await self._talk(said, reader, writer, incoming)
+            elif self._claims is not None:
+                await self._claims.serve(said, reader, writer, incoming, outgoing)
 
-    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Channel:
-        """The channel for a task's messages. Raises OSError: the peer is no task of this run."""
+    async def _authenticate(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[Channel, Channel]:
+        """The channels for the messages of a task, and of the hub. Raises OSError: it is none of this run."""
         if self._unproved >= self._most_unproved:
             raise ConnectionError("too many at once")
         self._unproved += 1
@@ -136,20 +154,24 @@ class Hub:
                 writer.write(make_proof(self._key, HUB, own, other))
         finally:
             self._unproved -= 1
-        self._channels[writer] = Channel(self._key, HUB, own, other)
-        return Channel(self._key, TASK, own, other)
+        return Channel(self._key, TASK, own, other), Channel(self._key, HUB, own, other)
 
     async def _talk(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, incoming: Channel
+        self,
+        beat: TaskBeat,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        incoming: Channel,
     ) -> None:
+        """Answer beats, from this first one on."""
         decoder, encoder = msgspec.msgpack.Decoder(TaskBeat), msgspec.msgpack.Encoder()
         while True:
             async with asyncio.timeout(SILENT_S):
-                beat = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))
                 with self._lock:
                     orders = self._registry.answer(beat, self._clock.monotonic())
                 writer.write(self._channels[writer].seal(encoder.encode(orders)))
                 await writer.drain()
+                beat = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))
 
     def _send_stop(self) -> None:
         data = msgspec.msgpack.encode(Orders(answers=False, stop=True))

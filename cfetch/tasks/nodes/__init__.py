@@ -1,4 +1,4 @@
-"""One plan brought by several machines that share its destination: ``cfetch plan run INSTANT --together``.
+"""One plan brought by several machines that share its destinations: ``cfetch plan run INSTANT --together``.
 
 Each machine, a *node*, runs the same command, at any time. The first one leads: it holds the plan on the
 timeline, cuts it into shares, and writes down on a *board* which entries belong to which share. All nodes,
@@ -11,6 +11,11 @@ the leader too, claim one share after the other there and bring it by processes 
                 settle the plan when all shares are over       cfetch/tasks/shares/driver.py
     each node   claim a share, bring it, leave its receipt     board.py, ../processes/child_processes.py
                 show the run of all nodes by their receipts
+    with several volumes, instead of claims
+    leader      deal shares to its processes and other nodes   desk.py, ../shares/placed_shares.py
+    others      ask the leader, say what volumes refuse        remote_shares.py
+                the words between them                         asking.py
+                which of them has which part                   placed_nodes.py
 
 Who has which share is the state table of ``tasks/shares/protocol.py``, whose events are the claims on the
 board. Read in this order: ``board.py`` (the files), ``beats.py`` (who lives), ``engine.py``, ``joining.py``
@@ -23,5 +28,9 @@ then cannot publish these parts, as their directory is gone. If the leader dies,
 shares first; then one of them takes the plan over in a new epoch, as after the death of any run, and settles
 it. Ctrl-C ends one node, and the others go on.
 
-Where to change: ``Board.take`` in ``board.py`` decides which share a node claims.
+With several volumes nobody but the leader can deal: if it dies, the others bring what they have, and one of
+them takes the plan over. What a volume refuses goes back to the leader, and its batches wait for another.
+
+Where to change: ``Board.take`` in ``board.py`` decides which share a node claims; with several volumes that
+is ``PlacedShares``.
 """

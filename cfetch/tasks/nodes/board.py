@@ -43,13 +43,18 @@ MOST_TURNS = 20  # of one share, less its copies: then the share itself seems to
 class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
     """The leader's facts that all nodes need (``cfetch.board/2``).
 
-    ``members``: the indexes of each share's entries; ``sharers`` as in ``Share``. ``wall_start_s``: when the
-    leader's run started, in seconds since 1970. ``hub``: where tasks are heard.
+    ``members``: the indexes of each share's entries; ``sharers`` as in ``Share``. With several volumes there
+    are ``roots`` instead, in their order, and their ``labels``; ``unseen``: those that the leader does not
+    have. ``wall_start_s``: when the leader's run started, in seconds since 1970. ``hub``: where tasks are
+    heard.
     """
 
     schema: Literal["cfetch.board/2"] = "cfetch.board/2"
-    members: list[list[int]]
-    sharers: list[int]
+    members: list[list[int]] = []
+    sharers: list[int] = []
+    roots: list[str] = []
+    labels: list[str | None] = []
+    unseen: list[str] = []
     wall_start_s: float
     hub: HubAddress | None = None
 

@@ -4,10 +4,10 @@ The leader is a run like any other, whose shares stand on a board. A node that j
 it reads the same receipts, so it shows the same run, and waits until the leader has settled the plan.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -25,9 +25,9 @@ from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
 from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
 from cfetch.tasks.processes.engine import LocalTasks
 from cfetch.tasks.shares.dealing import BuryTask, ShareSource
-from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
+from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, TaskRunner
 from cfetch.tasks.shares.work import RunSpec
-from cfetch.timeline.execution import Course, read_course
+from cfetch.timeline.execution import Course, count_completed, read_course
 from cfetch.timeline.table import Table
 
 MANY_NODES = 16  # shares are cut for so many, as nobody knows how many will join
@@ -42,11 +42,19 @@ class Here(NamedTuple):
     clock: Clock
 
 
-class NodesEngine(ShareEngine):
-    """Implements ``Engine`` for a plan with one destination, a directory that all nodes see. Used once.
+class NodeRunner(TaskRunner, Protocol):
+    """The part of one node. ``roots``: the volumes, if there are several; ``blind``: those it cannot see."""
 
-    ``joined``: the job of the run that leads the others; None: this node leads.
-    """
+    roots: tuple[Path, ...]
+    blind: Sequence[Path]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all shares of the run are over; also if there were none."""
+
+
+class NodesEngine(ShareEngine):
+    """Implements ``Engine`` for a plan whose destinations are directories that nodes see. Used once."""
 
     def __init__(
         self,
@@ -55,15 +63,17 @@ class NodesEngine(ShareEngine):
         state: Path,
         settings: Settings,
         here: Here,
+        tasks: NodeRunner,
         *,
         origin: ManifestRef,
         knowledge: Knowledge = NOTHING,
-        joined: SharedJob | None = None,
     ) -> None:
-        self._root = root
+        self._roots = tasks.roots or (root,)
+        self._files = len(plan)
         self._table = here.table
-        self._tasks = _NodeTasks(plan, root, settings, here, joined)
-        super().__init__(self._tasks, DriverSetup(plan, root, state, settings, origin, here.clock, knowledge))
+        self._tasks = tasks
+        setup = DriverSetup(plan, root, state, settings, origin, here.clock, knowledge, tasks.roots)
+        super().__init__(tasks, setup)
 
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``. Returns Held if the leader's run ended before all shares were over."""
@@ -74,31 +84,51 @@ class NodesEngine(ShareEngine):
             if self._tasks.leads or not self._is_completed(run):
                 raise
             error = None
-        if error is None and not self._tasks.is_whole:
-            if self._tasks.leads:
+        is_whole = self._tasks.is_whole
+        if error is not None or (is_whole and run.counts.ended.settled == self._files):
+            return error
+        if self._tasks.leads:
+            if not is_whole:
                 run.guard.confirm()  # it stood still, and another node leads now; or it was stopped
-                return None
-            if not self._is_completed(run):
-                return Held("the run that led the others has ended; this node looks at the plan again")
-            driver.emit_unreported(self._root)
-        return error
+        elif self._is_completed(run):
+            self._emit_rest(run, driver)
+        elif not is_whole:
+            return Held("the run that led the others has ended; this node looks at the plan again")
+        return None
+
+    def _emit_rest(self, run: Run, driver: Driver) -> None:
+        """Emit the files that no receipt tells of any more, as receipts go with a plan that is completed."""
+        blind = set(self._tasks.blind)
+        for root in self._roots:
+            try:
+                if root not in blind:
+                    driver.emit_unreported(root)
+            except LocalFault:
+                blind.add(root)
+        left = self._files - run.counts.ended.settled
+        if left and blind and count_completed(self._table, run.guard.instant) == self._files:
+            driver.emit_unreported(max(blind), looks=False)
 
     def _is_completed(self, run: Run) -> bool:
         return read_course(self._table, run.guard.instant, run.guard.epoch) is Course.COMPLETED
 
 
 class JoinedGuard:
-    """Implements ``Guard`` for a node that joined: the plan is the leader's, who settles it."""
+    """Implements ``Guard`` for a node that joined: the plan is the leader's, who settles it.
 
-    def __init__(self, table: Table, instant: str, epoch: int) -> None:
+    ``over``: where the leader says that its run has come to its end, whatever that was.
+    """
+
+    def __init__(self, table: Table, instant: str, epoch: int, over: Path) -> None:
         self._table = table
         self.instant = instant
         self.epoch = epoch
         self.run_id = f"{instant}.{epoch}"
+        self._over = over
 
     def confirm(self) -> None:
-        """Raise Held if the leader's run is over."""
-        if read_course(self._table, self.instant, self.epoch) is Course.ENDED:
+        """Raise Held if the leader's run has ended early."""
+        if not self._over.exists() and read_course(self._table, self.instant, self.epoch) is Course.ENDED:
             raise Held(f"the run that led the others at plan {self.instant} has ended")
 
     def commit(self, *, files: int, size_bytes: int) -> None:  # noqa: ARG002 - the leader knows them
@@ -110,21 +140,26 @@ class JoinedGuard:
 
 def is_open_to_nodes(state: Path, instant: str, epoch: int) -> bool:
     """Whether the run of an epoch shares its plan with other nodes, or is about to do so."""
-    return _board_of(state / "plans" / instant, epoch).is_dir()
+    return board_of(state / "plans" / instant, epoch).is_dir()
 
 
 def find_board(state: Path, instant: str, epoch: int) -> SharedJob | None:
     """The job of the run that holds the plan; None: it is not there yet. Raises LocalFault."""
-    return read_job(_board_of(state / "plans" / instant, epoch))
+    return read_job(board_of(state / "plans" / instant, epoch))
 
 
-def _board_of(directory: Path, epoch: int) -> Path:
+def board_of(directory: Path, epoch: int) -> Path:
+    """The board of an epoch, in the directory of a plan."""
     return directory / f"shares-{epoch}"
 
 
-class _NodeTasks(LocalTasks):
-    """Implements ``TaskRunner`` by this machine's part of the work."""
+class NodeTasks(LocalTasks):
+    """Implements ``TaskRunner`` by this machine's part of the work, in one directory.
 
+    ``joined``: the job of the run that leads the others; None: this node leads.
+    """
+
+    blind: Sequence[Path] = ()
     longest_pause_s = 2.0  # many nodes read the same receipts
     trusts_receipts = True  # a leader that died has left them
 
@@ -183,7 +218,7 @@ class _NodeTasks(LocalTasks):
         account: Account,  # noqa: ARG002 - receipts are every node's
         hub: Hub | None,  # noqa: ARG002 - the leader's
     ) -> ShareSource:
-        directory = _board_of(Path(spec.receipts).parent, spec.epoch)
+        directory = board_of(Path(spec.receipts).parent, spec.epoch)
         if self.leads:
             job = SharedJob(
                 members=[list(members) for members in self._shares.members],

@@ -137,11 +137,11 @@ class ChildProcesses:
                 self._bring(turn)
                 self._note_turn()
         except BaseException as error:  # noqa: BLE001 - the driver raises it
-            self._fail(error)
+            self.fail(error)
         try:
             self._let_go()
         except BaseException as error:  # noqa: BLE001 - the same
-            self._fail(error)
+            self.fail(error)
         finally:
             with self._changed:
                 self._at_work.discard(threading.current_thread())
@@ -154,7 +154,7 @@ class ChildProcesses:
                 return turn
             if self._source.is_over():
                 if self._source.fault is not None:
-                    self._fail(self._source.fault)
+                    self.fail(self._source.fault)
                 self._note_turn()
                 return None
             self._wait_for_end()
@@ -195,7 +195,7 @@ class ChildProcesses:
                 if answer.fault is None:
                     self._source.end(turn)
                 elif self._source.is_mine(turn) and not self._move(turn, answer):
-                    self._fail(LocalFault(answer.fault))
+                    self.fail(LocalFault(answer.fault))
                 self._learn(answer.learned)
                 return
             deaths += 1
@@ -206,7 +206,7 @@ class ChildProcesses:
         """Let other volumes take what one refuses; False: there is no other, or it is no volume's fault."""
         if not answer.is_volumes or answer.fault is None:
             return False
-        self._wait_for_receipts()
+        self.wait_for_receipts()
         kind = Vanished if answer.is_gone else VolumeFault
         return self._source.move(turn, kind(answer.fault, no_room=answer.no_room))
 
@@ -245,9 +245,9 @@ class ChildProcesses:
             )
         if code is not None:  # otherwise its last write may still come: what it has left is fetched again
             self._bury_task(task)
-        self._wait_for_receipts()
+        self.wait_for_receipts()
 
-    def _wait_for_receipts(self) -> None:
+    def wait_for_receipts(self) -> None:
         """Wait until the driver has read what the task has left."""
         with self._changed:
             end = self._counts[DRIVERS] + TURNS
@@ -261,7 +261,8 @@ class ChildProcesses:
         with self._changed:
             self.learned = merge_knowledge(self.learned, learned, self._wall())
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """End the run early with this error, unless another one has ended it."""
         with self._changed:
             self.failure = self.failure or error
             self._is_stopping = True

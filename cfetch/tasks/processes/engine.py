@@ -12,8 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.manifest.plan import Plan
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.storage.files import STATE_NAME, on_disk
-from cfetch.storage.resume import useful_parts
+from cfetch.storage.files import STATE_NAME
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
@@ -23,9 +22,8 @@ from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.dealing import BuryTask, OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan
+from cfetch.tasks.shares.salvage import keep_parts
 from cfetch.tasks.shares.work import RunSpec
-from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.files import LocalFiles
 
 HUB_HOST = "127.0.0.1"
 
@@ -166,19 +164,3 @@ class LocalTasks:
         if not isinstance(failure, CfetchError):
             raise failure
         return failure
-
-
-def keep_parts(state: Path, spec: RunSpec, task: int, *, moves: bool = True) -> None:
-    """Keep the parts of a dead task on one volume for the task that goes on. Raises LocalFault.
-
-    ``moves`` as in ``BuryTask``.
-    """
-    with on_disk(state):
-        files = LocalFiles(state)
-        try:
-            attempts = Attempts([files])
-            attempts.keep_task(
-                spec.instant, spec.epoch, task, lambda dead: useful_parts(dead.names), move=moves
-            )
-        finally:
-            files.close()

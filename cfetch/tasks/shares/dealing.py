@@ -8,7 +8,7 @@ brings a copy of what it has not reported.
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import count
 from typing import NamedTuple, Protocol
 
@@ -158,13 +158,15 @@ class Units:
         """Lengthen the task's lease, as it has been heard."""
         self.step(share, Renewed(task, self._look() + LEASE_S))
 
-    def find_silent(self) -> int | None:
-        """Find a share whose task has not been heard, and which has no copy yet."""
+    def find_silent(self, volumes: Collection[int] | None = None) -> int | None:
+        """Find a share whose task has not been heard, and which has no copy yet; ``volumes``: for these."""
         now_s = self._look()
         silent = (
             share
             for share in self._held
-            if self._units[share].is_free(now_s) and len(self._units[share].holders) < MOST_HOLDERS
+            for unit in (self._units[share],)
+            if unit.is_free(now_s) and len(unit.holders) < MOST_HOLDERS
+            if volumes is None or unit.volume in volumes
         )
         return min(silent, default=None)
 

@@ -10,7 +10,7 @@ their records. The hub shows the tasks' present work. Only shares without a rece
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -393,13 +393,14 @@ class Driver:
         epoch = rest.partition("-")[0]
         return kind in ("share", "part") and epoch.isdecimal() and int(epoch) < self._epoch
 
-    def emit_unreported(self, root: Path) -> None:
+    def emit_unreported(self, root: Path, *, looks: bool = True) -> None:
         """Emit as skipped the files that stand without a report: a full disk refuses receipts too.
 
         A file gets its final name only when it is verified; the next run checks those that it did not bring.
+        Without ``looks`` all others stand there for certain.
         """
         now_s = self._now()
-        with closing(Directory(root)) as volume:
+        with closing(Directory(root)) if looks else nullcontext() as volume:
             for entry in self._setup.plan.entries():
                 if entry.id in self._account or entry.clash is not None:
                     continue
@@ -411,7 +412,7 @@ class Driver:
                     volume=str(root),
                     now_s=now_s,
                 )
-                if is_in_place(volume, record):
+                if volume is None or is_in_place(volume, record):
                     self._account.add(entry.id)
                     self._emit(EntryFinished(t_s=record.end_s, record=record))
 

@@ -29,7 +29,7 @@ from cfetch.manifest.urls import host_of
 from cfetch.storage.volume import Volume
 from cfetch.storage.volume_values import batch_id
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.task_volumes import Landed, TaskVolumes, tidy
+from cfetch.tasks.shares.task_volumes import Landed, TaskVolumes, call_for, tidy
 
 
 class Placing(NamedTuple):
@@ -256,8 +256,8 @@ class PlacedBatches:
         for batch, volume in self._settled:
             entries = [self._plan.entry(index) for index in batch.entries]
             with suppress(CfetchError, TimeoutError):
-                async with asyncio.timeout(options.write_timeout_s):
-                    await tidy(self._volumes, batch, entries, volume)
+                await call_for(options.write_timeout_s, tidy(self._volumes, batch, entries, volume))
         if Mode(options.mode) is Mode.ROUND_ROBIN and earlier is not None:
             earlier.keep_turn(self._placer.turn)
         await asyncio.gather(*(volume.close() for volume in self._volumes))
+        self.watch.close()

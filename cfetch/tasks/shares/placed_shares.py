@@ -6,8 +6,8 @@ and wait.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +19,7 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import MICRO, MOST_FILES, choose_target
 from cfetch.tasks.shares.dealing import Turn, Units
 from cfetch.tasks.shares.placed_batches import PlacedBatches, Placing
-from cfetch.tasks.shares.protocol import Committed, Failed, Fenced
+from cfetch.tasks.shares.protocol import Committed, Failed, Fenced, Phase
 from cfetch.tasks.shares.protocol import Event as UnitEvent
 from cfetch.tasks.shares.work import Share
 
@@ -157,6 +157,8 @@ class PlacedShares:
         self._tasks = count(1)
         self._units = Units(now_s)
         self._at_work: dict[int, int] = {}  # the share of each task that has one
+        self._dealt = Counter[int]()  # shares by volume
+        self._lost: list[int] = []  # shares that their tasks have lost, and nobody has yet
         self._events: deque[Event] = deque(happened)
         self._is_over = False
         self._loop = _LoopThread()
@@ -169,13 +171,23 @@ class PlacedShares:
         """The fault with which the run ends: batches were given up, or files have gone."""
         return self._batches.fault
 
-    def take(self) -> Turn | None:
-        """Take batches for a volume that has work, or a copy of a share whose task stands still."""
-        return self._loop.call(self._take())
+    def take(self, volumes: Collection[int] | None = None) -> Turn | None:
+        """Take batches for a volume that has work, or a copy of a share whose task stands still.
+
+        ``volumes``: only for one of these, as whoever asks sees no other.
+        """
+        return self._loop.call(self._take(self._batches.volumes if volumes is None else volumes))
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Take the same share as another task: this one has been reaped, so it is past the fence."""
         return self._loop.call(self._take_again(turn))
+
+    def bury(self, turn: Turn) -> None:
+        """Let the next one who asks have the share: its task is past the fence, and was no child of this run.
+
+        All receipts of the task have been read.
+        """
+        self._loop.call(self._bury(turn))
 
     def renew(self, turn: Turn) -> None:
         """Lengthen the task's lease."""
@@ -237,13 +249,18 @@ class PlacedShares:
             if task in at_work
         }
 
-    async def _take(self) -> Turn | None:
+    async def _take(self, volumes: Collection[int]) -> Turn | None:
         batches = self._batches
         async with self._lock:
+            for share in self._lost:
+                if self._shares.find_volume(share) in volumes:
+                    self._lost.remove(share)
+                    return self._claim(share)
             while True:
                 batches.assign()
-                for volume in sorted(batches.volumes, key=self._count_tasks):
+                for volume in sorted(volumes, key=self._count_shares):
                     if await self._shares.deal(volume):
+                        self._dealt[volume] += 1
                         return self._claim(self._units.add(volume))
                 if batches.is_over:
                     if not self._is_over:
@@ -251,11 +268,17 @@ class PlacedShares:
                     self._is_over = True
                     return None
                 if not batches.wants_more():
-                    return self._claim(self._units.find_silent())
+                    return self._claim(self._units.find_silent(volumes))
                 await batches.arrive()
 
-    def _count_tasks(self, volume: int) -> int:
-        return sum(self._shares.find_volume(share) == volume for share in self._at_work.values())
+    def _count_shares(self, volume: int) -> tuple[int, int]:
+        """Count the shares that tasks bring to a volume now, and all that were dealt for it.
+
+        With fewer tasks than volumes the second tells which comes next. Otherwise the first ones would be
+        given the batches of those that wait.
+        """
+        now = sum(self._shares.find_volume(share) == volume for share in self._at_work.values())
+        return now, self._dealt[volume]
 
     def _claim(self, share: int | None) -> Turn | None:
         turn = None if share is None else self._units.claim(share, next(self._tasks))
@@ -267,6 +290,12 @@ class PlacedShares:
         async with self._lock:
             await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
             return self._claim(turn.share)
+
+    async def _bury(self, turn: Turn) -> None:
+        async with self._lock:
+            await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
+            if self._units[turn.share].phase is Phase.OPEN:
+                self._lost.append(turn.share)
 
     async def _renew(self, turn: Turn) -> None:
         self._units.renew(turn.share, turn.task)

@@ -288,6 +288,7 @@ async def run_pool(
                         monotonic=run_clock.now,
                         is_useless=reporter.is_over,
                         is_guarded=bool(spec.volumes),
+                        grants=spec.grants,
                     )
                 )
             )

@@ -63,11 +63,13 @@ async def open_destination(
     monotonic: Callable[[], float],
     is_useless: Callable[[], bool],
     is_guarded: bool = False,
+    grants: str = "",
 ) -> AsyncIterator[Volume]:
     """Open it for one ``task``, whose name no other copy has, and close it after the last file.
 
     ``login``: the driver's variables for a store. ``is_useless``: no part of this task is needed any more.
-    ``is_guarded``: there are other places, so nobody waits for a directory that does not answer.
+    ``is_guarded``: there are other places, so nobody waits for a directory that does not answer. ``grants``
+    as in ``RunSpec``, for such a place.
 
     Raises:
         LocalFault: it cannot be used, or the plan is not this run's.
@@ -76,7 +78,7 @@ async def open_destination(
         async with _open_store(place, settings, task, login, monotonic) as volume:
             yield volume
     elif is_guarded:
-        async with _open_guarded(place, settings, task, monotonic) as volume:
+        async with _open_guarded(place, settings, task, monotonic, grants) as volume:
             yield volume
     else:
         with _open_directory(place, settings, task, is_useless) as volume:
@@ -164,9 +166,13 @@ def _stage_if_possible(place: TaskDestination, task: str) -> tuple[Path, Directo
 
 @asynccontextmanager
 async def _open_guarded(
-    place: TaskDestination, settings: Settings, task: str, monotonic: Callable[[], float]
+    place: TaskDestination, settings: Settings, task: str, monotonic: Callable[[], float], grants: str
 ) -> AsyncIterator[Volume]:
-    """Open one of several directories. Raises VolumeFault: it refuses, or does not answer soon enough."""
+    """Open one of several directories. Raises VolumeFault: it refuses, or does not answer soon enough.
+
+    Who takes a share back withdraws the grant, and then closes the task's directory of parts. So a task that
+    sees its grant while its directory stands will be stopped with that directory, whenever it goes on.
+    """
     from cfetch.storage.guarded_disk import LONGEST_END_S, GuardedDisk  # only for several volumes
 
     timeout_s = settings.write_timeout
@@ -178,6 +184,10 @@ async def _open_guarded(
         raise
     except LocalFault as fault:
         raise VolumeFault(str(fault)) from None
+    if grants and not is_granted(grants, task):
+        with suppress(OSError, LocalFault):
+            call_within(timeout_s, place.root, lambda: _leave(parts, directory))
+        raise LocalFault(f"another task has the share of {task} by now")
     disk = GuardedDisk(place.root, monotonic, longest_end_s=min(timeout_s, LONGEST_END_S))
     volume = DirectoryVolume(
         directory,
@@ -192,6 +202,14 @@ async def _open_guarded(
         await volume.close()
         with suppress(OSError, LocalFault):  # a directory that hangs is left to the end of the process
             call_within(timeout_s, place.root, lambda: _leave(parts, directory))
+
+
+def is_granted(grants: str | Path, task: str) -> bool:
+    """Whether the task has its share: it is opened, as a network file system answers others from memory."""
+    with suppress(OSError):
+        os.close(os.open(Path(grants, task), os.O_RDONLY | os.O_CLOEXEC))
+        return True
+    return False
 
 
 def _leave(parts: Path, directory: Directory) -> None:

@@ -6,8 +6,9 @@ task is at work there; the tasks at work find out by themselves, and say so.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from cfetch.base.breaker import BreakerState
 from cfetch.base.config.engine import PlacementOptions
@@ -20,6 +21,8 @@ from cfetch.engine.placement.placer import Placer
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Volume
 from cfetch.storage.volume_values import batch_id
+
+T = TypeVar("T")
 
 LOOK_S = 1.0  # between looks at speeds and rooms, and the patience of one look
 Landed = Callable[[], Mapping[int, tuple[int, int]]]
@@ -50,17 +53,19 @@ class TaskVolumes:
         self._files = Counter[int]()  # that tasks have put there, or found
         self._out_of_use: set[int] = set()  # by the events that were emitted
         self._seen: dict[int, int] = {}  # bytes by task
-        self._following: asyncio.Task[None] | None = None
+        self._landed = Counter[int]()  # bytes of tasks at work, by volume
+        self._following: list[asyncio.Task[None]] = []
+        self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Look at each volume once; those that do not answer are out of use."""
+        """Look at each volume once; those that do not answer are out of use, also later on."""
+        self._watching = asyncio.get_running_loop().create_task(self._abandon_those_that_hang())
         await asyncio.gather(*map(self._open, range(len(self._volumes))))
 
     async def _open(self, index: int) -> None:
         try:
-            async with asyncio.timeout(self._patience_s):
-                await self._volumes[index].open()
-                await self._measure_room(index, 0)
+            await call_for(self._patience_s, self._volumes[index].open())
+            await call_for(self._patience_s, self._measure_room(index, 0))
         except TimeoutError:
             name = self._volumes[index].name
             self.lose(index, VolumeFault(f"{name} has not answered for {self._patience_s:g} s"))
@@ -85,9 +90,10 @@ class TaskVolumes:
         self._done_bytes[index] += size_bytes
         if entries:
             self._files[index] += len(entries)
+            volume = self._volumes[index]
             with suppress(CfetchError, TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._volumes[index].inspect_batches([(batch_id(entries), ())])
+                if not volume.is_stuck:
+                    await call_for(LOOK_S, volume.inspect_batches([(batch_id(entries), ())]))
         if index in self._out_of_use and self._placer.view(index).breaker is not BreakerState.OPEN:
             self._out_of_use.discard(index)
             self._events.append(BreakerClosed(t_s=self._now_s(), volume=self._volumes[index].name))
@@ -106,8 +112,7 @@ class TaskVolumes:
         volume.drain()
         left = 0 if fault is None else self._files[index]
         try:
-            async with asyncio.timeout(self._patience_s):
-                await volume.run()
+            await call_for(self._patience_s, volume.run())
         except Vanished as gone:
             fault, left = gone, gone.left
         except (LocalFault, TimeoutError):
@@ -130,14 +135,32 @@ class TaskVolumes:
 
     def follow(self, find_landed: Landed) -> None:
         """Measure speeds and rooms from now on."""
-        self._following = asyncio.get_running_loop().create_task(self._follow(find_landed))
+        rooms = map(self._follow_room, range(len(self._volumes)))
+        self._following = list(map(asyncio.create_task, (self._follow_speeds(find_landed), *rooms)))
 
     def leave(self) -> None:
         """Measure nothing more."""
-        if self._following is not None:
-            self._following.cancel()
+        for following in self._following:
+            following.cancel()
 
-    async def _follow(self, find_landed: Landed) -> None:
+    def close(self) -> None:
+        """Leave volumes that hang to their own ``close``."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _abandon_those_that_hang(self) -> None:
+        """Let nobody wait for a volume that has not answered for long: a call ends in no other way."""
+        while True:
+            due_s = self._now_s() + LOOK_S
+            await asyncio.sleep(LOOK_S)
+            for index, volume in enumerate(self._volumes):
+                # as of when this look was due: if it is late, the loop has heard no answers meanwhile
+                if volume.oldest_s(due_s) > self._patience_s:
+                    why = f"{volume.name} has not answered for {self._patience_s:g} s"
+                    volume.abandon(f"{why}; see whether it is still there")
+                    self.lose(index, VolumeFault(why))
+
+    async def _follow_speeds(self, find_landed: Landed) -> None:
         while True:
             before_s = self._now_s()
             await asyncio.sleep(LOOK_S)
@@ -150,19 +173,17 @@ class TaskVolumes:
             for volume, size_bytes in grown.items():
                 if size_bytes and passed_s > 0:
                     self._placer.note_speed(volume, size_bytes, passed_s)
-            for index in range(len(self._volumes)):
-                await self._look(index, landed[index])
+            self._landed = landed
 
-    async def _look(self, index: int, landed_bytes: int) -> None:
-        if self._volumes[index].is_stuck:
-            return
-        try:
-            async with asyncio.timeout(LOOK_S):
-                await self._measure_room(index, landed_bytes)
-        except TimeoutError:
-            pass  # it is slow, or hangs: the tasks at work there have more patience
-        except LocalFault as fault:
-            self.lose(index, fault)
+    async def _follow_room(self, index: int) -> None:
+        """One call at a time: one that hangs is abandoned, or answered when the volume is well again."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if not self._volumes[index].is_stuck:
+                try:
+                    await self._measure_room(index, self._landed[index])
+                except LocalFault as fault:
+                    self.lose(index, fault)
 
     async def _measure_room(self, index: int, landed_bytes: int) -> None:
         """Ask for the free space, and add the bytes that batches under way have taken of it already."""
@@ -170,6 +191,21 @@ class TaskVolumes:
         if free_bytes is not None:
             reserve = reserve_bytes(free_bytes + landed_bytes)
             self._placer.set_room(index, max(0, free_bytes - reserve) + landed_bytes)
+
+
+async def call_for(limit_s: float, work: Coroutine[Any, Any, T]) -> T:
+    """Return what a call to a volume returns. Raises TimeoutError after so many seconds.
+
+    ``asyncio.timeout`` would not: a call that hangs is cancelled only when it returns, or is abandoned.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=limit_s)
+    finally:
+        task.cancel()  # of one that is over this changes nothing
+    if not task.done():
+        raise TimeoutError
+    return task.result()
 
 
 async def tidy(volumes: Sequence[Volume], batch: Batch, entries: Iterable[Entry], index: int) -> None:

@@ -18,8 +18,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
-    ``volumes``: instead of ``place``, if there are several. ``searches``: a task may try more places at a
-    host; with very many tasks, each would measure the others.
+    ``volumes``: instead of ``place``, if there are several. ``grants``: a directory in which ``t<number>``
+    stands for as long as that task has its share; "": only the parent of a task takes its share from it.
+    ``searches``: a task may try more places at a host; with very many tasks, each would measure the others.
     """
 
     settings: Settings
@@ -30,6 +31,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     place: TaskDestination
     volumes: tuple[TaskDestination, ...] = ()
+    grants: str = ""
     receipts: str
     wall_start_s: float
     part_s: float

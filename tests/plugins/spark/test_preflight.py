@@ -145,6 +145,14 @@ def check(spark, look, **how) -> tuple[bool, list[str]]:
     return begins, notes
 
 
+def test_one_of_several_volumes_that_refuses_is_no_fault_of_the_executor(tmp_path):
+    """A volume that it does not see is a fault: nobody would find the files that it puts there."""
+    (tmp_path / "file").touch()
+    volumes = (("/a", str(tmp_path)), ("/b", str(tmp_path / "file/x")), ("/c", str(tmp_path / "gone")))
+    seen = probe_executor(Look((), None, volumes=volumes))
+    assert seen.faults == ["does not see the volume /c: mount it there under the name that it has here"]
+
+
 def test_a_job_of_a_task_for_each_slot(spark, tmp_path):
     """As on a cluster."""
     assert check(spark, look_of(tmp_path)) == (True, [])

@@ -74,15 +74,18 @@ class FakeTask:
         self.incoming = Channel(self.key, HUB, other, own)
         return self
 
-    def ask(self, one):
+    def say(self, one):
         self.socket.sendall(self.outgoing.seal(msgspec.msgpack.encode(one)))
-        return self.hear()
 
-    def hear(self):
+    def ask(self, one, kind=Orders):
+        self.say(one)
+        return self.hear(kind)
+
+    def hear(self, kind=Orders):
         head = self.read(HEAD_BYTES)
         data = self.read(int.from_bytes(head[:4]))
         assert self.incoming.is_genuine(head[4:], data)
-        return msgspec.msgpack.decode(data, type=Orders)
+        return msgspec.msgpack.decode(data, type=kind)
 
     def read(self, size):
         data = b""

@@ -1,4 +1,7 @@
-"""Several nodes on one plan after the other, killed, stopped and ended at random; then a look at it all."""
+"""Several nodes on one plan after the other, killed, stopped and ended at random; then a look at it all.
+
+With several volumes, one of them fills up, becomes read-only, hangs and goes at random too.
+"""
 
 import os
 import random
@@ -7,38 +10,46 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
-from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.content import Synthetic, pieces
 from cfetch.show.metrics_reading import read_metrics
+from cfetch.timeline.attempts import ELSEWHERE
 from cfetch.timeline.records import Beat
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
-from tests.tasks.processes.soak import PACE_BPS, Counted
+from tests.tasks.processes.soak import PACE_BPS, Counted, children_of
 from tests.tasks.processes.test_named_batches import find_wrong
+from tests.volumes.soak import Mount
 
-__all__ = ["Report", "schedule", "soak"]
+__all__ = ["Place", "Report", "find_leader", "schedule", "soak"]
 
 SHORT_BEATS = ("--heartbeat-interval", "1s", "--heartbeat-misses", "2")
 ASLEEP_S = 4.5  # longer than a heartbeat may be missed
 LONG_ASLEEP_S = 40.0  # longer than a lease, and shorter than a heartbeat may be missed unless it is set
 MOST_IN_VAIN = 20  # plans that are over before a node is hurt
+WORDS = ("full", "readonly", "hang", "gone", "well", "well")  # what becomes of a volume
 CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last one: it had hardly begun
 
 
 class Report(msgspec.Struct):
     """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these.
 
-    ``copies``: shares that an idle node has claimed while another one had them.
+    ``copies``: shares that an idle node has claimed while another one had them. ``children``: processes of
+    nodes that were killed. ``leaders``: those of the nodes that were hurt which led.
     """
 
     plans: int = 0
     nodes: int = 0
     copies: int = 0
     killed: int = 0
+    children: int = 0
+    leaders: int = 0
+    volumes_hurt: int = 0
     stopped: int = 0
     ended: int = 0
     mean_twice: float = 0.0
@@ -48,20 +59,77 @@ class Report(msgspec.Struct):
     @property
     def hurt(self) -> int:
         """How often a node was hurt."""
-        return self.killed + self.stopped + self.ended
+        return self.killed + self.children + self.stopped + self.ended
+
+
+class Place:
+    """Where a plan goes: ``scene.to``; or several ``volumes`` beside it, and a state that is on none."""
+
+    def __init__(self, scene: Scene, volumes: int) -> None:
+        self.scene = scene
+        folder = scene.to.parent
+        self.roots = [folder / f"v{n}" for n in range(volumes)] if volumes > 1 else [scene.to]
+        self.looked = list(self.roots)  # where the files of each can be seen afterwards
+        self.state = folder / "st" if volumes > 1 else scene.to / ".cfetch"
+        self.words = [word for root in self.roots for word in ("--to", str(root))]
+        self.words += ["--state", str(self.state)] if volumes > 1 else []
+
+    @contextmanager
+    def mounted(self) -> Iterator[Mount | None]:
+        """Let the last one of several be a mount, if this machine can do that."""
+        if len(self.roots) == 1 or not os.access("/dev/fuse", os.W_OK) or os.geteuid():
+            yield None
+            return
+        root = self.roots[-1]
+        mount = Mount(root.with_name("below"), root)
+        self.looked[-1] = mount.below
+        try:
+            yield mount
+        finally:
+            mount.close()
+
+    def is_completed(self, instant: str) -> bool:
+        """Whether the plan is."""
+        return bool(list(self.state.glob(f"timeline/{instant}*.completed")))
+
+    def look(self) -> list[str]:
+        """The problems with what is there: files, batches, and what runs have left."""
+        problems = [f"batch {batch}" for batch in find_wrong(self.looked, self.scene.job.batches)]
+        if len(self.roots) == 1:
+            return problems + self.scene.wrong() + self.scene.missing() + self.scene.debris()
+        for name, content in self.scene.job.files.items():
+            there = [root / name for root in self.looked if (root / name).is_file()]
+            if len(there) != 1:
+                problems.append(f"{name} is on {len(there)} volumes")
+            problems += [
+                f"{path} is wrong" for path in there if path.read_bytes() != b"".join(pieces(content))
+            ]
+        for root in (*self.looked, self.state.parent):
+            parts = (
+                root.glob(".cfetch/attempts/**/*") if root in self.looked else self.state.glob("plans/*/*/*")
+            )
+            files = [path for path in parts if path.is_file()]
+            if root not in self.roots:  # it may have been away at the end: the next run removes the mark
+                files = [path for path in files if path.name != ELSEWHERE]
+            problems += [f"{path} is left" for path in files]
+        return problems
 
 
 class _Crowd:
     """The nodes of one plan. ``patient``: they are dead only after long, and stand still for longer."""
 
     def __init__(
-        self, scene: Scene, instant: str, report: Report, most: int, *, patient: bool = False
+        self, place: Place, instant: str, report: Report, most: int, *, patient: bool = False
     ) -> None:
-        words = ["-m", "cfetch", "plan", "run", instant, "--together", "--quiet", "--to", str(scene.to)]
+        words = ["-m", "cfetch", "plan", "run", instant, "--together", "--quiet", *place.words]
+        if len(place.roots) > 1:
+            words += ["--write-timeout", "2s", "--placement-deadline", "20s"]
         self._words = [sys.executable, *words, *(() if patient else SHORT_BEATS)]
+        self._beat = place.state / f"heartbeats/{instant}.json"
         self._report = report
         self._most = most
-        self._state = scene.to / ".cfetch"
+        self._state = place.state
+        self.codes = CODES | ({3} if len(place.roots) > 1 else set())
         self._is_patient = patient
         self._asleep_s = LONG_ASLEEP_S if patient else ASLEEP_S
         self._most_asleep = most // 2 if patient else most  # the others are to bring copies
@@ -87,7 +155,13 @@ class _Crowd:
         if not nodes:
             return
         node, how = dice.choice(nodes), dice.random()
-        if how < self._killed:
+        self._report.leaders += node.pid == find_leader(self._beat)
+        children = children_of(node.pid) if how < self._killed / 4 else []
+        if children:
+            with suppress(OSError):
+                os.kill(dice.choice(children), signal.SIGKILL)
+            self._report.children += 1
+        elif how < self._killed:
             node.kill()
             self._report.killed += 1
         elif how < self._stopped:
@@ -125,7 +199,7 @@ class _Crowd:
                 node.kill()
                 self._report.wrong.append("a node does not end")
                 continue
-            if node.returncode not in CODES or "Traceback" in said:
+            if node.returncode not in self.codes or "Traceback" in said:
                 self._report.wrong.append(f"exit code {node.returncode}: {said[-600:]}")
 
 
@@ -138,6 +212,7 @@ def soak(
     large: int = 16,
     small: int = 400,
     hurting_s: float = 12.0,
+    volumes: int = 1,
 ) -> Report:
     """One plan after the other for so many seconds, and until a node was hurt; each below ``folder``."""
     dice, report, twice = random.Random(seed), Report(), []
@@ -152,57 +227,70 @@ def soak(
                 break
             for content in files.values():
                 content.sent_bytes = 0
-            place = folder / str(report.plans)
-            place.mkdir()
-            scene = Scene(place, origin.url, Children(), job=job)
-            _play(scene, dice, report, nodes, hurting_s)
+            (folder / str(report.plans)).mkdir()
+            scene = Scene(folder / str(report.plans), origin.url, Children(), job=job)
+            place = Place(scene, volumes)
+            _play(place, dice, report, nodes, hurting_s)
             twice.append(sum(content.sent_bytes for content in files.values()) / job.total_bytes - 1)
             report.plans += 1
-            report.wrong += [f"plan {report.plans}: {problem}" for problem in _look(scene)]
+            report.wrong += [f"plan {report.plans}: {problem}" for problem in _look(place)]
     report.mean_twice, report.most_twice = sum(twice) / len(twice), max(twice)
     return report
 
 
-def _play(scene: Scene, dice: random.Random, report: Report, nodes: int, hurting_s: float) -> None:
+def _play(place: Place, dice: random.Random, report: Report, nodes: int, hurting_s: float) -> None:
     """Bring one plan, whatever happens to its nodes for ``hurting_s``; then they are left alone."""
-    instant = schedule(scene)
-    crowd = _Crowd(scene, instant, report, nodes, patient=bool(report.plans % 2))
     begun_s, copies = time.monotonic(), set[str]()
-    while not list(scene.to.glob(f".cfetch/timeline/{instant}*.completed")):
-        crowd.wake()
-        crowd.add()
-        copies |= _list_copies(scene)
-        time.sleep(dice.uniform(0.1, 0.6))
-        # turns of a busy machine are long: the first one may take all this time
-        if (time.monotonic() < begun_s + hurting_s or not report.hurt) and dice.random() < 0.5:
-            crowd.hurt(dice)
-        if time.monotonic() > begun_s + TIMEOUT_S:
-            report.wrong.append(f"plan {report.plans} does not end")
-            break
-    crowd.end()
+    with place.mounted() as mount:
+        instant = schedule(place.scene, place)
+        crowd = _Crowd(place, instant, report, nodes, patient=bool(report.plans % 2))
+        while not place.is_completed(instant):
+            crowd.wake()
+            crowd.add()
+            copies |= _list_copies(place)
+            time.sleep(dice.uniform(0.1, 0.6))
+            # turns of a busy machine are long: the first one may take all this time
+            is_hurting = time.monotonic() < begun_s + hurting_s or not report.hurt
+            if is_hurting and dice.random() < 0.5:
+                crowd.hurt(dice)
+            if mount is not None and (not is_hurting or dice.random() < 0.2):
+                word = dice.choice(WORDS) if is_hurting and mount.has_label else "well"
+                mount.rule(word)
+                report.volumes_hurt += word != "well"
+            if time.monotonic() > begun_s + TIMEOUT_S:
+                report.wrong.append(f"plan {report.plans} does not end")
+                break
+        crowd.end()
     report.copies += len(copies)
 
 
-def _list_copies(scene: Scene) -> set[str]:
+def find_leader(beat: Path) -> int | None:
+    """The process that holds the plan with this heartbeat."""
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode(beat.read_bytes(), type=Beat).owner.pid
+    return None
+
+
+def _list_copies(place: Place) -> set[str]:
     copies = set()
-    for path in scene.to.glob(".cfetch/plans/*/shares-*/claims/*"):
+    for path in place.state.glob("plans/*/shares-*/claims/*"):
         with suppress(OSError):
             copies |= {f"{path.parent.parent}/{path.name}"} if " " in path.read_text() else set()
     return copies
 
 
-def schedule(scene: Scene) -> str:
-    words = [sys.executable, "-m", "cfetch", "plan", "schedule", str(scene.manifest), "--to", str(scene.to)]
+def schedule(scene: Scene, place: Place | None = None) -> str:
+    to = place.words if place is not None else ["--to", str(scene.to)]
+    words = [sys.executable, "-m", "cfetch", "plan", "schedule", str(scene.manifest), *to]
     out, said = started([*words, "--json"]).communicate(timeout=TIMEOUT_S)
     assert out, said
     return str(msgspec.json.decode(out)["instant"])
 
 
-def _look(scene: Scene) -> list[str]:
+def _look(place: Place) -> list[str]:
     """The problems with what is there: files, batches, debris, and records of the last run."""
-    problems = scene.wrong() + scene.missing() + scene.debris()
-    problems += [f"batch {batch}" for batch in find_wrong([scene.to], scene.job.batches)]
-    paths = sorted((scene.to / ".cfetch/metrics").iterdir(), key=lambda path: path.stat().st_mtime)
+    problems, scene = place.look(), place.scene
+    paths = sorted((place.state / "metrics").iterdir(), key=lambda path: path.stat().st_mtime)
     for run in read_metrics(paths[-1:]):
         counts = Counter(record.path for record in run.files)
         problems += [f"{path}: {count} records" for path, count in counts.items() if count > 1]
@@ -219,7 +307,7 @@ def measure_speed(folder: Path, *, nodes: int) -> tuple[float, float]:
             place = folder / f"speed-{number}"
             place.mkdir()
             scene = Scene(place, origin.url, Children(), job=Job(files, hashed=()))
-            crowd = _Crowd(scene, schedule(scene), Report(), number)
+            crowd = _Crowd(Place(scene, 1), schedule(scene), Report(), number)
             begun_s = time.monotonic()
             for _ in range(number):
                 crowd.add()

@@ -149,7 +149,7 @@ def test_a_run_that_shares_nothing_is_not_joined(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("settings", "entry", "kind", "words"), [
-    ({"to": ("a", "b")}, {}, UsageError, "one directory that all machines see"),
+    ({"to": ("a", "s3://bucket/b")}, {}, UsageError, "directories that all machines see"),
     case({"to": ("a",), "engine": "spark"}, {}, ConfigError, "for the engine local"),
 ])  # fmt: skip
 def test_what_nodes_cannot_share_is_refused(tmp_path, monkeypatch, settings, entry, kind, words):

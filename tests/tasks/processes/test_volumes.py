@@ -105,3 +105,15 @@ def test_what_earlier_runs_have_left_counts(tmp_path):
             assert bring(manifest, volumes, placement="count").exit_code == 0
         assert find_wrong(volumes, batches) == []
     assert [len(tree(volume)) for volume in volumes] == [5, 5, 5]
+
+
+def test_two_processes_fill_four_volumes_evenly(tmp_path):
+    """A process that is done goes to the volume with the fewest shares, and takes no batches from it."""
+    files, volumes = files_of(80), [tmp_path / name for name in "abcd"]
+    batches = {name: str(n // 4) for n, name in enumerate(files)}
+    with served(files) as origin:
+        manifest = write_batches(tmp_path / "m.json", origin.url, files, batches)
+        assert bring(manifest, volumes).exit_code == 0
+    assert find_wrong(volumes, batches) == []
+    standing = [len(tree(volume)) for volume in volumes]
+    assert max(standing) - min(standing) <= 8

@@ -1,0 +1,169 @@
+"""The work of a Spark task in a run with several volumes: it asks the driver for shares until all are over.
+
+::
+
+    ask the hub for a share; "nothing now": ask again; all is over: end
+    read the share's file, bring it; meanwhile say each second that the work moves
+    say how it ended, and ask for the next one
+    the connection breaks: the driver takes the share back, so bring it to its end, and ask anew
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+
+import msgspec
+
+from cfetch.base.errors import LocalFault, Vanished, VolumeFault
+from cfetch.base.records import NOT_DECODED
+from cfetch.plugins.spark.dealer import read_order
+from cfetch.tasks.hub.client import open_channels
+from cfetch.tasks.hub.framing import read_message
+from cfetch.tasks.hub.messages import (
+    EVERY_S,
+    MOST_ORDERS_BYTES,
+    Channel,
+    Dealt,
+    HubAddress,
+    ShareClaim,
+    ShareEnded,
+    StillAlive,
+)
+from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task_destination import is_granted
+from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+
+ANSWER_S = 30.0  # the hub answers a claim within 5 s, or the driver stands still
+UNHEARD_S = 120.0  # for which a task tries to reach the hub before it fails
+AGAIN_S = 1.0
+STILL_S = 180.0  # work may stand still for so long while a slow disk flushes
+
+BROKEN = (OSError, EOFError, *NOT_DECODED)  # TimeoutError is one of the first
+
+
+def bring_shares(spec: RunSpec, executor: str) -> None:
+    """Bring one share after the other, until the driver has none left.
+
+    Raises:
+        LocalFault: this executor cannot work, or the driver cannot be reached.
+    """
+    asyncio.run(_Claimant(spec, executor).serve())
+
+
+class _Claimant:
+    """One process that asks for shares."""
+
+    def __init__(self, spec: RunSpec, executor: str) -> None:
+        assert spec.hub is not None
+        self._spec = spec
+        self._executor = executor
+        self._address: HubAddress = spec.hub
+        self._heard_s = time.monotonic()
+
+    async def serve(self) -> None:
+        """Use one connection after the other."""
+        while True:
+            with suppress(*BROKEN):
+                await self._use_line()
+                return
+            if time.monotonic() - self._heard_s > UNHEARD_S:
+                raise LocalFault(
+                    f"the driver cannot be reached at {self._address.host}, port {self._address.port}, and "
+                    "only it knows which volume a batch goes to; see spark.driver.host and docs/spark.md"
+                )
+            await asyncio.sleep(AGAIN_S)
+
+    async def _use_line(self) -> None:
+        """Ask and bring over one connection, until all is over. Raises one of ``BROKEN``, LocalFault."""
+        async with asyncio.timeout(ANSWER_S):
+            reader, writer = await asyncio.open_connection(self._address.host, self._address.port)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                outgoing, incoming = await open_channels(
+                    reader, writer, bytes.fromhex(self._address.key.reveal())
+                )
+            line = _Line(reader, writer, incoming, outgoing)
+            while True:
+                dealt = await line.claim(self._executor)
+                self._heard_s = time.monotonic()
+                if dealt.task is not None:
+                    await self._bring(dealt.task, line)
+                elif dealt.is_over:
+                    return
+        finally:
+            writer.close()
+
+    async def _bring(self, task: int, line: "_Line") -> None:
+        order = await asyncio.to_thread(read_order, self._spec, task)
+        share = Share(order.entries, order.sharers, order.batches, order.volume)
+        copy = TaskCopy(order.share, task, int(order.is_copy), self._executor)
+        moved_s = time.monotonic()
+
+        def note_life() -> None:
+            """The work moves."""
+            nonlocal moved_s
+            moved_s = time.monotonic()
+
+        bringing = asyncio.create_task(
+            asyncio.to_thread(bring_share, self._spec, share, copy, on_life=note_life)
+        )
+        broken: Exception | None = None
+        while not (await asyncio.wait({bringing}, timeout=EVERY_S))[0]:
+            if broken is None and time.monotonic() - moved_s <= STILL_S:
+                try:
+                    await line.say(StillAlive(task=task))
+                except OSError as error:
+                    broken = error
+        self._heard_s = time.monotonic()
+        ended = _describe_end(task, bringing)
+        if broken is not None:
+            raise broken
+        if ended.fault is not None and not await asyncio.to_thread(is_granted, self._spec.grants, f"t{task}"):
+            raise ConnectionError("the share was taken back")
+        await line.say(ended)
+        if ended.fault is not None and not ended.is_volumes:
+            raise LocalFault(ended.fault)
+
+
+class _Line:
+    """A connection to the hub, both of whose sides have proved themselves."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        incoming: Channel,
+        outgoing: Channel,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._incoming = incoming
+        self._outgoing = outgoing
+
+    async def claim(self, executor: str) -> Dealt:
+        """Ask for a share. Raises one of ``BROKEN``."""
+        await self.say(ShareClaim(executor=executor))
+        async with asyncio.timeout(ANSWER_S):
+            data = await read_message(self._reader, self._incoming, MOST_ORDERS_BYTES)
+        return msgspec.msgpack.decode(data, type=Dealt)
+
+    async def say(self, what: ShareClaim | StillAlive | ShareEnded) -> None:
+        """Send a message. Raises OSError."""
+        self._writer.write(self._outgoing.seal(msgspec.msgpack.encode(what)))
+        async with asyncio.timeout(ANSWER_S):
+            await self._writer.drain()
+
+
+def _describe_end(task: int, bringing: "asyncio.Task[object]") -> ShareEnded:
+    """How a share ended. Raises what is no fault of a volume or of this machine: a bug."""
+    error = bringing.exception()
+    if isinstance(error, VolumeFault):
+        is_gone = isinstance(error, Vanished)
+        return ShareEnded(
+            task=task, fault=str(error), is_volumes=True, no_room=error.no_room, is_gone=is_gone
+        )
+    if isinstance(error, LocalFault):
+        return ShareEnded(task=task, fault=str(error))
+    if error is not None:
+        raise error
+    return ShareEnded(task=task)

@@ -1,0 +1,240 @@
+"""A run on Spark with several volumes: the driver places batches and deals them out, tasks ask for them.
+
+The stage has a task for each slot, which lasts as long as the run: it asks for one share after the other
+(``claiming.py``), and ``dealer.py`` answers. Otherwise it is the run of ``cluster_run.py``.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import wait
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cfetch.base.clock import Clock
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.events import Event, VolumeView
+from cfetch.manifest.plan import Plan
+from cfetch.plugins.spark.claiming import bring_shares
+from cfetch.plugins.spark.cluster_run import SparkTasks, find_source
+from cfetch.plugins.spark.dealer import ShareDealer
+from cfetch.plugins.spark.job import (
+    cancel_jobs,
+    find_driver_address,
+    is_one_machine,
+    list_missing_settings,
+    name_executor,
+    start_thread,
+)
+from cfetch.plugins.spark.preflight import Look, check_executors
+from cfetch.plugins.spark.work import make_frame
+from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.volumes import Volumes
+from cfetch.show.format import plural
+from cfetch.storage.files import make_private, on_disk
+from cfetch.storage.hanging_calls import call_within
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.server import Hub
+from cfetch.tasks.shares.cut import ExpectedPace
+from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
+from cfetch.tasks.shares.placed_run import open_placed
+from cfetch.tasks.shares.placed_shares import PlacedShares
+from cfetch.tasks.shares.work import RunSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAVE_LOOKS = 20  # of the driver, after all is over: a task that has not ended by then stands still
+
+
+class PlacedSparkEngine(ShareEngine):
+    """``volumes`` are directories that all executors see, as is ``state``. Used once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        volumes: Volumes,
+        state: Path,
+        settings: Settings,
+        *,
+        origin: ManifestRef,
+        clock: Clock,
+    ) -> None:
+        roots = tuple(volume.root for volume in volumes.local)
+        tasks = _PlacedSparkTasks(plan, volumes, settings, clock)
+        super().__init__(tasks, DriverSetup(plan, roots[0], state, settings, origin, clock, volumes=roots))
+
+
+class _PlacedSparkTasks(SparkTasks):
+    """Implements ``TaskRunner``."""
+
+    sweeps = False  # the end of a task's connection tells its death, and its parts are kept at once
+
+    def __init__(self, plan: Plan, volumes: Volumes, settings: Settings, clock: Clock) -> None:
+        super().__init__(plan, settings)
+        self.trusts_receipts = False  # what stands on the volumes is looked up when batches are placed
+        self._whole = plan
+        self._volumes = volumes
+        self._clock = clock
+        self._orders = Path()
+        self._placed: PlacedShares | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Open a session; let go of the volumes when the run is over. Raises UsageError."""
+        with super().open():
+            assert self._spark is not None
+            if find_driver_address(self._spark) is None:
+                raise UsageError(
+                    "with several --to, tasks ask this program which volume each batch goes to, and through "
+                    "Spark Connect, or without spark.driver.host, they cannot reach it; use a session of "
+                    "program's own (--spark-master spark://..., or spark-submit), or give one --to"
+                )
+            try:
+                yield
+            finally:
+                if self._placed is not None:
+                    self._placed.close()
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - nothing is cut before
+        """Make the directory of orders: batches are dealt out as volumes take them."""
+        assert self._spark is not None
+        self._orders = directory
+        with on_disk(directory):
+            make_private(directory)
+        unset = list_missing_settings(self._spark)
+        return [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
+
+    @property
+    def tasks(self) -> int:
+        """How many files there are, of which shares will be made."""
+        return len(self._whole)
+
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> "_PlacedJob":
+        """Open the dealer, and start a task for each slot."""
+        assert self._spark is not None
+        if hub is None:
+            raise LocalFault(
+                "this program cannot listen where executors would reach it, and with several --to they ask "
+                "it which volume each batch goes to; see spark.driver.host and spark.driver.bindAddress"
+            )
+        spec = msgspec.structs.replace(spec, grants=str(self._orders))
+        pace = ExpectedPace(concurrency=spec.settings.concurrency)
+        self._placed = open_placed(
+            self._whole, self._volumes, spec, account, hub, self._clock, slots=self.slots, pace=pace
+        )
+        dealer = ShareDealer(self._placed, spec, account, hub.forget)
+        hub.deal_by(dealer)
+        look = _make_look(spec, self._whole)
+        return _PlacedJob(self._spark, spec, self._placed, dealer, look, self.slots)
+
+
+class _PlacedJob:
+    """Implements ``Job``."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        spec: RunSpec,
+        placed: PlacedShares,
+        dealer: ShareDealer,
+        look: Look,
+        slots: int,
+    ) -> None:
+        self._spark = spark
+        self._spec = spec
+        self._placed = placed
+        self._dealer = dealer
+        self._look = look
+        self._slots = slots
+        self._tag = f"cfetch-{spec.instant}-{spec.epoch}"
+        self._notes: deque[str] = deque()
+        self._is_stopping = False
+        self._looks_left = LEAVE_LOOKS
+        what = f"cfetch: download, {plural(slots, 'task')} of {spec.instant}"
+        self._future = start_thread(spark, self._run, self._tag, what)
+
+    def _run(self) -> None:
+        """Run the tasks. Here a task lasts as long as the run, and a cluster may lose it often.
+
+        Spark gives a job up when a task of it has failed a few times; that counts only if no share has been
+        brought meanwhile.
+        """
+        if not is_one_machine(self._spark) and not check_executors(
+            self._spark,
+            self._look,
+            self._slots,
+            self._tag,
+            tell=self._notes.append,
+            is_stopping=lambda: self._is_stopping,
+        ):
+            return
+        spec = self._spec
+
+        def bring(number: int) -> tuple[()]:  # noqa: ARG001 - all of them do the same
+            bring_shares(spec, name_executor())
+            return ()  # receipts tell all
+
+        while True:
+            before = self._dealer.ended
+            try:
+                make_frame(self._spark, range(self._slots), bring, "task int").collect()
+            except Exception:
+                if self._dealer.is_over or self._dealer.ended == before:
+                    raise
+            else:
+                return
+
+    def views(self) -> list[VolumeView]:
+        """Implements ``Job.views``."""
+        return self._placed.views()
+
+    def take_notes(self) -> list[str | Event]:
+        """Implements ``Job.take_notes``."""
+        notes = [self._notes.popleft() for _ in range(len(self._notes))]
+        return [*notes, *self._placed.take_events()]
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The fault that ends the run, or the error of a job that ended before its shares were over."""
+        if self._dealer.failure is not None or self._placed.is_over():
+            return self._dealer.failure
+        return self._future.exception() if self._future.done() else None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Implements ``Job.wait``. A task that stands still when all is over is not waited for."""
+        self._dealer.note_driver_turn()
+        wait([self._future], timeout_s)
+        if self._placed.is_over():
+            self._looks_left -= 1
+        if self._looks_left <= 0:
+            self.cancel()
+        elif self._future.done():
+            self._dealer.stop()  # nobody waits for the driver's turns any more
+        return self._future.done() or self._looks_left <= 0
+
+    def stop(self) -> None:
+        """Give out no more shares."""
+        self._is_stopping = True
+        self._dealer.stop()
+
+    def cancel(self) -> None:
+        """Cancel the job."""
+        self.stop()
+        cancel_jobs(self._spark, self._tag)
+
+
+def _make_look(spec: RunSpec, plan: Plan) -> Look:
+    """The look at an executor: the state, the volumes that stand here, and the source of the first file."""
+    standing = []
+    for place in spec.volumes:
+        with suppress(TimeoutError):
+            if call_within(spec.settings.write_timeout, place.root, partial(os.path.isdir, place.fence)):
+                standing.append((place.root, place.fence))
+    source = find_source(spec, plan.entry(0).url)
+    return Look((("--state", spec.receipts),), source, volumes=tuple(standing))

@@ -1,0 +1,196 @@
+"""The leader's desk, at which other nodes get shares for several volumes: one more thread of the leader.
+
+``PlacedShares`` decides, for the leader's processes and for all nodes alike. A node that is dead is fenced on
+the volume before anybody else may have its share: otherwise it could wake up and put the share's batches in
+place, while they go to another volume.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
+from cfetch.base.threads import start_thread
+from cfetch.storage.files import on_disk, replace_file
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.receipts import share_receipt_name
+from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
+from cfetch.tasks.nodes.beats import NodeBeats
+from cfetch.tasks.shares.dealing import BuryTask, Turn
+from cfetch.tasks.shares.placed_shares import PlacedShares
+
+LOOK_S = 0.2  # between looks at what nodes ask: half of the time that a node without work waits
+HEAR_S = 1.0  # between looks whether they live
+SPARED_S = 300.0  # for which a node gets no share for a volume that has failed there: only it may see it so
+
+
+class Crew(NamedTuple):
+    """What the desk needs of the leader's own processes."""
+
+    wait_for_receipts: Callable[[], None]
+    fail: Callable[[BaseException], None]
+
+
+class Desk:
+    """Deals the ``placed`` shares to other nodes, from ``start`` to ``close``.
+
+    ``receipts``: their directory. ``bury_task``: close a task's directory of parts, and keep what is useful.
+    """
+
+    def __init__(
+        self, mail: Mail, placed: PlacedShares, receipts: Path, epoch: int, beats: NodeBeats, bury: BuryTask
+    ) -> None:
+        self._mail = mail
+        self._placed = placed
+        self._receipts = receipts
+        self._epoch = epoch
+        self._beats = beats
+        self._bury_task = bury
+        self._turns: dict[int, tuple[Turn, str]] = {}  # by task, with its node
+        self._dead: set[str] = set()
+        self._done: set[str] = set()  # asks whose words about a dead task have been followed
+        self._spared: dict[tuple[str, int], float] = {}  # by node and volume, until when
+        self._waited_s = self._heard_s = 0.0
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._crew: Crew | None = None
+
+    def start(self, crew: Crew) -> None:
+        """Begin; called once."""
+        self._crew = crew
+        self._thread = start_thread(self._serve, "desk")
+
+    def close(self) -> None:
+        """Give nothing more. The crew has been stopped."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+        with suppress(LocalFault):  # a plan that is completed has no directory any more
+            self._say_over()
+        self._beats.close()
+
+    def _serve(self) -> None:
+        assert self._crew is not None
+        try:
+            with on_disk(self._receipts.parent):
+                self._beats.begin()
+                while not self._ending.wait(LOOK_S):
+                    self._waited_s += LOOK_S
+                    self._look()
+        except BaseException as error:  # noqa: BLE001 - the driver raises it
+            self._crew.fail(error)
+
+    def _look(self) -> None:
+        """Take in all that nodes have said and brought since the last look, and answer them."""
+        self._settle()
+        asks = list(self._mail.read_asks())
+        for ask in asks:
+            self._answer(ask)
+        if self._waited_s - self._heard_s >= HEAR_S:
+            self._heard_s = self._waited_s
+            self._hear({ask.node for ask in asks})
+        self._say_over()
+
+    def _say_over(self) -> None:
+        """Let the nodes know that all is over, and with which fault: they end as the leader does."""
+        path = find_over(self._receipts, self._epoch)
+        if self._placed.is_over() and self._receipts.is_dir() and not path.exists():
+            fault = self._placed.fault
+            replace_file(path, b"" if fault is None else str(fault).encode(), durable=False)
+
+    def _settle(self) -> None:
+        """Count the shares that nodes have brought: their receipts are there."""
+        if not self._turns:
+            return
+        with on_disk(self._receipts), suppress(FileNotFoundError):
+            names = {path.name for path in self._receipts.iterdir()}
+            for turn, _ in list(self._turns.values()):
+                if share_receipt_name(self._epoch, turn.share) in names:
+                    self._forget(turn)
+                    self._placed.end(turn)
+
+    def _forget(self, turn: Turn) -> None:
+        del self._turns[turn.task]
+        self._mail.withdraw(turn.task)
+
+    def _answer(self, ask: Ask) -> None:
+        """Do what a node asks; one that wants a share waits if there is none now."""
+        given = None
+        if ask.node not in self._dead:
+            if ask.refused is not None:
+                self._move(ask)
+            if ask.dead is not None and ask.name not in self._done:
+                self._done.add(ask.name)
+                if (turn := self._take_back(ask.dead)) is not None:
+                    self._placed.bury(turn)
+            if ask.volumes and (given := self._give(ask)) is None:
+                return
+        self._mail.answer(ask, given)
+
+    def _take_back(self, task: int) -> Turn | None:
+        """Take a share from a task that can write no more; None: it has none."""
+        self._settle()
+        turn, _ = self._turns.get(task, (None, ""))
+        if turn is None:
+            return None
+        self._forget(turn)
+        assert self._crew is not None
+        self._crew.wait_for_receipts()
+        return turn
+
+    def _move(self, ask: Ask) -> None:
+        assert ask.refused is not None
+        volume = self._placed.find_volume(ask.refused.task)
+        turn = self._take_back(ask.refused.task)
+        if turn is None or volume is None:
+            return
+        if not ask.refused.no_room:
+            self._spared[ask.node, volume] = self._waited_s + SPARED_S
+        self._placed.move(turn, VolumeFault(ask.refused.why, no_room=ask.refused.no_room))
+
+    def _give(self, ask: Ask) -> Given | None:
+        volumes = [
+            volume for volume in ask.volumes if self._spared.get((ask.node, volume), 0.0) <= self._waited_s
+        ]
+        turn = self._placed.take(volumes) if volumes else None
+        if turn is None:
+            return None
+        self._turns[turn.task] = turn, ask.node
+        share = self._placed.fill(turn.share, Account())
+        assert share.volume is not None
+        return Given(
+            share=turn.share,
+            task=turn.task,
+            is_copy=turn.is_copy,
+            indexes=[entry.id for entry in share.entries],
+            batches=list(share.batches),
+            volume=share.volume,
+            sharers=share.sharers,
+        )
+
+    def _hear(self, asking: set[str]) -> None:
+        """Listen to the nodes that have shares or want one: their leases become longer, or they are dead."""
+        turns: defaultdict[str, list[Turn]] = defaultdict(list)
+        for turn, node in self._turns.values():
+            turns[node].append(turn)
+        for node in sorted(asking | turns.keys()):
+            heard = self._beats.hear(node)
+            if heard.is_dead:
+                self._dead.add(node)
+                self._bury(turns[node], moves=heard.is_gone)
+            elif heard.is_new:
+                for turn in turns[node]:
+                    self._placed.renew(turn)
+
+    def _bury(self, turns: list[Turn], *, moves: bool) -> None:
+        """Let others have the shares of a dead node, once it can put nothing more in place."""
+        for turn in turns:
+            self._mail.withdraw(turn.task)
+            with suppress(CfetchError):  # the volume fails: whoever gets the share next will say so
+                self._bury_task(turn.task, moves=moves)
+        for turn in turns:
+            if self._take_back(turn.task) is not None:
+                self._placed.bury(turn)

@@ -1,0 +1,279 @@
+"""Several volumes with several nodes: who deals, whose word counts, and what a node sees."""
+
+import errno
+import json
+import sys
+import time
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cfetch.base.config.settings import Settings
+from cfetch.base.errors import ConfigError, Held, LocalFault, VolumeFault
+from cfetch.run.volumes import Volumes
+from cfetch.show.counts import LiveCounts
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.nodes import engine
+from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
+from cfetch.tasks.nodes.beats import Heard
+from cfetch.tasks.nodes.board import SharedJob
+from cfetch.tasks.nodes.desk import Crew, Desk
+from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
+from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
+from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
+from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.work import Share
+from cfetch.timeline.heartbeat import Heartbeats
+from cfetch.timeline.table import open_table
+from tests.crash.process import started
+from tests.crash.scene import TIMEOUT_S, Children, Job, Scene, serving
+from tests.tasks.nodes.soak import Place, schedule
+from tests.tasks.nodes.test_named_batches import BATCHES, FILES
+from tests.volumes.conftest import namespaces
+
+__all__ = ["namespaces"]
+KIB = 1 << 10
+NO_PLAN: Any = None
+
+
+def double(**facts) -> Any:
+    """Something that has only these facts."""
+    return SimpleNamespace(**facts)
+
+
+class Placed:
+    """Deals one share after the other for volume 0, and writes down all that is said to it."""
+
+    fault: VolumeFault | None = None
+
+    def __init__(self, said):
+        self.said = said
+        self.dealt = 0
+        self.is_whole = False
+
+    def take(self, volumes):
+        if 0 not in volumes:
+            return None
+        self.dealt += 1
+        return Turn(self.dealt - 1, self.dealt)
+
+    def fill(self, number, account):
+        return Share([], 1, (), 0)
+
+    def find_volume(self, task):
+        return 0
+
+    def is_over(self):
+        return self.is_whole
+
+    def __getattr__(self, verb):
+        return lambda turn, *more: self.said.append((verb, turn.task, *map(str, more)))
+
+
+class Beats:
+    """Node "b" is dead if the test says so; the leader is "a"."""
+
+    name = "b"
+    is_dead = False
+
+    def begin(self):
+        pass
+
+    def close(self):
+        pass
+
+    def hear(self, name):
+        return Heard(is_new=True, is_dead=self.is_dead, is_gone=False)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A desk with a leader's shares, and a node that asks there."""
+
+    class Table:
+        """All that sits there; the test lets the desk look."""
+
+        def __init__(self):
+            self.said: list[tuple[Any, ...]] = []
+            beats: Any = Beats()
+            self.beats = beats
+            self.receipts = tmp_path / "receipts"
+            self.receipts.mkdir()
+            self.mail = Mail(tmp_path)
+            self.mail.open()
+            placed: Any = Placed(self.said)
+            self.placed = placed
+            self.desk = Desk(self.mail, placed, self.receipts, 1, beats, self.bury)
+            self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), self.fail)
+            self.run = LeadersRun(self.receipts, 1, lambda: True)
+            self.remote = RemoteShares(NO_PLAN, self.mail, beats, self.run, [0])
+
+        def bury(self, task, *, moves=True):
+            assert not self.mail.is_granted(task)
+            self.said.append(("fence", task))
+
+        def fail(self, error):
+            raise error
+
+        def give(self, **words):
+            """Let the node ask for a share, and the desk answer. Returns the answer."""
+            ask = Ask(node="b", number=len(self.said) + 100, volumes=[0], **words)
+            self.mail.ask(ask)
+            self.look()
+            return self.mail.take_given(ask.name)
+
+        def look(self):
+            self.desk._look()
+            self.desk._hear({"b"})
+
+    return Table()
+
+
+def test_a_dead_node_is_fenced_before_others_get_its_share(table):
+    """It may only stand still; its task loses the grant first, then its directory, and then its share."""
+    assert table.give().task == 1
+    assert table.mail.is_granted(1)
+    table.beats.is_dead = True
+    table.said.clear()
+    table.look()
+    assert table.said == [("fence", 1), ("read receipts",), ("bury", 1)]
+    assert table.give() is None  # it has to come back under another name
+
+
+def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table):
+    """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
+    assert table.give().task == 1
+    table.said.clear()
+    table.mail.ask(Ask(node="b", number=2, refused=Refusal(1, "is full", no_room=True)))
+    table.look()
+    assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
+    assert table.give().task == 2
+    table.mail.ask(Ask(node="b", number=3, refused=Refusal(2, "does not answer")))
+    table.look()
+    assert table.give() is None
+
+
+def test_a_node_whose_process_has_died_gets_the_share_again(table):
+    """Only what the desk has given it, and once; what has its receipt is brought."""
+    assert table.give().task == 1
+    assert table.give(dead=1).task == 2
+    assert ("bury", 1) in table.said
+    (table.receipts / "share-1-000001").touch()
+    table.said.clear()
+    assert table.give(dead=2).task == 3
+    assert [said for said in table.said if said[0] != "renew"] == [("end", 2)]
+
+
+def test_a_board_that_cannot_be_used_is_a_fault_of_the_machine(table, monkeypatch):
+    """In the leader's desk and in another node; any other error than a LocalFault would be called a bug."""
+
+    def fail():
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(table.beats, "begin", fail)
+    with pytest.raises(LocalFault, match="Input/output error"):
+        table.desk._serve()
+    with pytest.raises(LocalFault, match="Input/output error"):
+        table.remote.take()
+
+
+def test_a_node_ends_as_the_leader_does(table):
+    """With the same fault; without a word of the leader it looks at the plan again, when its run is over."""
+    table.placed.is_whole, table.placed.fault = True, VolumeFault("no volume has room")
+    assert not table.remote.is_over()
+    table.look()
+    table.run._looked_s = -1e9
+    assert table.remote.is_over()
+    assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")
+    find_over(table.receipts, 1).unlink()
+    other = RemoteShares(NO_PLAN, table.mail, table.beats, LeadersRun(table.receipts, 1, lambda: False), [0])
+    assert other.is_over()
+    assert not other.is_whole
+
+
+def test_a_node_sees_a_volume_only_if_it_has_the_leaders_label(tmp_path):
+    """It may have opened its volumes before the leader has put labels there; without one, all are right."""
+    roots = [tmp_path / name for name in "abc"]
+    for root, label in zip(roots, ("1", "2", "3"), strict=True):
+        (root / ".cfetch").mkdir(parents=True)
+        (root / ".cfetch/volume").write_text(label)
+    plan: Any = range(3)
+    job = SharedJob(roots=list(map(str, roots)), labels=["1", "other", None], wall_start_s=0.0)
+    here = double(table=double(node=double(owner=double(host="h"))), processes=1, clock=None)
+    with closing(Volumes(roots, state=tmp_path / "state", write_timeout_s=9.0)) as volumes:
+        tasks = JoinedTasks(plan, volumes, Settings(), here, job)
+    assert tasks.blind == roots[1:2]
+    (note,) = tasks.prepare(Account(), tmp_path)
+    assert f"does not see {roots[1]}" in note
+
+
+def test_the_leaders_word_that_all_is_over_counts_after_its_run(tmp_path):
+    """A node that joined ends with the same result then; without that word it looks at the plan again."""
+    with open_table(tmp_path, [tmp_path], Heartbeats()) as table:
+        over = tmp_path / "over-1"
+        guard = JoinedGuard(table, "20261129T000000000Z-aaaa", 1, over)
+        with pytest.raises(Held):
+            guard.confirm()
+        over.touch()
+        guard.confirm()
+
+
+@pytest.mark.parametrize(("completed", "said"), [(3, ["a", "b, surely"]), (2, ["a"])])
+def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
+    tmp_path, monkeypatch, completed, said
+):
+    """Receipts go with a completed plan, maybe before the node has read the last of them."""
+    plan: Any = range(3)
+    roots, emitted = (tmp_path / "a", tmp_path / "b"), []
+    monkeypatch.setattr(engine, "count_completed", lambda table, instant: completed)
+    tasks = double(roots=roots, blind=roots[1:], is_whole=True)
+    here = double(table=None, clock=None)
+    nodes = NodesEngine(plan, roots[0], tmp_path, Settings(), here, tasks, origin=NO_PLAN)
+    driver = double(
+        emit_unreported=lambda root, looks=True: emitted.append(root.name + ("" if looks else ", surely"))
+    )
+    nodes._emit_rest(double(counts=LiveCounts(), guard=double(instant="i")), driver)
+    assert emitted == said
+
+
+@pytest.mark.parametrize(
+    ("roots", "given"), [(["a", "b"], ["b"]), ([], ["a", "b"]), (["a", "b"], ["a", "c"])]
+)
+def test_other_volumes_than_the_leaders_are_refused(roots, given):
+    """The sentence names those of the leader."""
+    job = SharedJob(roots=roots, labels=[None] * len(roots), wall_start_s=0.0)
+    with pytest.raises(ConfigError, match=", ".join(roots) or "one directory"):
+        refuse_other_volumes(given, job)
+
+
+@pytest.mark.parametrize(
+    ("mount", "meanwhile", "note"),
+    [
+        ("mount --bind v1 v1", "until mount -o remount,ro,bind v1; do sleep 0.01; done", ""),
+        ("mount -t tmpfs tmpfs v1", "true", "does not see"),
+    ],
+    ids=["refuses", "another volume"],
+)
+def test_what_one_node_cannot_write_is_brought_by_others(tmp_path, namespaces, mount, meanwhile, note):
+    """A volume that refuses the node in the middle, and one with another label, which is another volume."""
+    with serving(FILES, pace_bps=128 * KIB) as origin:
+        scene = Scene(tmp_path, origin.url, Children(), job=Job(FILES, hashed=tuple(FILES), batches=BATCHES))
+        place = Place(scene, 2)
+        instant = schedule(scene, place)
+        words = [sys.executable, "-m", "cfetch", "plan", "run", instant, "--together", "--json", *place.words]
+        words += ["--processes", "1", "-j", "2", "--segments", "1"]
+        leader = started(words)
+        while not list(place.state.glob("plans/*/shares-*/job")):
+            assert leader.poll() is None
+            time.sleep(0.01)
+        joined = "while ! ls st/plans/*/shares-*/grants/t* >/dev/null 2>&1; do sleep 0.01; done"
+        script = f'cd {tmp_path}; {mount}; ({joined}; {meanwhile}) 2>/dev/null & cd "$OLDPWD"; exec "$@"'
+        node = started(["unshare", "-Urm", "sh", "-ec", script, "sh", *words])
+        (out, _), (_, said) = leader.communicate(timeout=TIMEOUT_S), node.communicate(timeout=TIMEOUT_S)
+    assert [leader.returncode, node.returncode] == [0, 0], said
+    assert note in said
+    assert place.look() == []
+    (summary,) = json.loads(out)["summaries"]
+    assert summary["files"]["done"] == len(FILES)

@@ -297,6 +297,12 @@ class Attempt:
         return None if connecting is None else connecting.since_s
 
     @property
+    def handshake_s(self) -> float:
+        """Seconds that its connection took to be made; 0 while it is not made, or if it was there before."""
+        connecting = self.reply.connecting
+        return 0.0 if connecting is None or connecting.since_s is not None else connecting.total_s(0.0)
+
+    @property
     def carried_bytes(self) -> int:
         """The bytes that its connection had brought before this reply; 0 while that is not known."""
         return self.reply.carried_bytes

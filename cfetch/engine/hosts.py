@@ -14,7 +14,7 @@
 Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in trouble and a few thousand more.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +34,7 @@ KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a l
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
 NONE: Mapping[str, int] = {}
+NO_HANDSHAKES: Mapping[str, Sequence[float]] = {}
 LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
@@ -346,12 +347,15 @@ class Hosts:
         *,
         calm: bool,
         silent: Mapping[str, int] = NONE,
+        waiting: Mapping[str, int] = NONE,
+        handshakes_s: Mapping[str, Sequence[float]] = NO_HANDSHAKES,
         left_bytes: int = 0,
     ) -> bool:
         """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more places than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
-        ``silent``: by host, how many of these have long waited for a first byte. ``left_bytes``: in the run.
+        ``silent``: by host, how many of these have long waited for a first byte; ``waiting``: all that wait;
+        ``handshakes_s``: what their connections took. ``left_bytes``: in the run.
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
@@ -364,7 +368,16 @@ class Hosts:
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
-            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
+            reading = HostReading(
+                now_s,
+                brought,
+                host.running,
+                cpu_s,
+                left_s,
+                silent.get(name, 0),
+                waiting.get(name, 0),
+                handshakes_s.get(name, ()),
+            )
             change = host.width.adjust(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))

@@ -60,6 +60,8 @@ def adjust_widths(
         flights.received_by_host(),
         calm=is_calm,
         silent=flights.count_silent(now_s - SILENT_S),
+        waiting=flights.count_silent(now_s),
+        handshakes_s=flights.handshakes_by_host(),
         left_bytes=left_bytes,
     )
     for host, change in hosts.changes:

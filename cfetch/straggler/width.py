@@ -9,16 +9,23 @@ and kept if the host becomes faster; or a step down is tried, and kept if nothin
 that became faster by itself looks like a step up that helped. More places are not tried while all of a host's
 attempts are slow at once, nor if our own processor could not handle them.
 
+A full link shows in the handshakes of new connections before it shows in the rate: they stand in the queue
+that the host's other attempts have filled. So where most places bring bytes, a climb adds a few places at each
+look, and the first handshake that is slower than those without a trial ends it. Where most places wait for a
+reply, as with small files from afar, they bring a small part of what the link can, and double at once.
+
 The places fall below the start only if that makes the host faster: then it was drowning. A step up that made
 it slower leads to that trial. If no step up is allowed, a small step down is tried, as soon as its possible
 cost is a small share of the run's expected time. A host that was relieved is relieved further, at last place
 by place, until that no longer helps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from cfetch.base.backoff import double
+from cfetch.straggler.handshake import FIRST_REPEAT_S
 
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
 STEP = 1.25  # a failed step costs other users of the host at most a quarter more load for one period
@@ -31,6 +38,9 @@ REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third l
 DOUBLE = 2.0  # the step while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_SETTLE_S = 0.3
+QUEUES = 1.25  # times the usual handshake: the link's queue grows
+FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
+RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the places must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
 THREE_QUARTERS = 0.75  # a trial at a host without signs of drowning must be cheap
@@ -58,7 +68,8 @@ class HostReading(NamedTuple):
 
     ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
     processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: the
-    expected rest of the run. ``silent``: running attempts that have long waited for a first byte.
+    expected rest of the run. ``silent``: running attempts that have long waited for a first byte. ``waiting``:
+    all that wait for it. ``handshakes_s``: what the connections of those running took, in order of their start.
     """
 
     now_s: float
@@ -67,22 +78,29 @@ class HostReading(NamedTuple):
     cpu_s: float = 0.0
     left_s: float = 0.0
     silent: int = 0
+    waiting: int = 0
+    handshakes_s: Sequence[float] = ()
 
 
 class _Trial(NamedTuple):
-    """The state before a trial: the places, and the bytes a second with them."""
+    """The state before a trial: the places, and the bytes a second with them; ``goal``: the places tried."""
 
     level: int
     rate_bps: float
     began_s: float
+    goal: int
 
 
 @dataclass(slots=True)
 class _Period:
-    """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it."""
+    """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it.
+
+    ``waits``: the sum, over its looks, of the share of attempts that waited for a first byte, above a half.
+    """
 
     since: HostReading
     ends: int = 0
+    waits: float = 0.0
 
 
 class _Sample(NamedTuple):
@@ -157,6 +175,8 @@ class Width:
         self._period: _Period | None = None
         self._losses = _Losses()
         self._usual_bps = 0.0  # the rate of the last period
+        self._handshake_s = 0.0  # the slowest one without more places on trial
+        self._ramps = False  # whether a climb adds its places little by little
 
     def note_end(self) -> None:
         """Note that an attempt completed."""
@@ -182,7 +202,11 @@ class Width:
         now_s, running = reading.now_s, reading.running
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         self._end_bad_trial(now_s, calm=calm)
-        if running > MORE * self.places:  # attempts of a trial that is over have to end first
+        self._watch_queue(now_s, reading.handshakes_s)
+        if self._trial is not None and self.places < self._trial.goal:
+            self.places = min(self._trial.goal, self.places + max(1, self._trial.level // RAMP))
+            self._quiet_until_s = now_s + DOUBLE_SETTLE_S
+        elif running > MORE * self.places:  # attempts of a trial that is over have to end first
             self._period = None
         elif running < LESS * self.places:  # a file has just ended, and the next has not begun
             self._period = None
@@ -203,8 +227,20 @@ class Width:
         elif trial is not None and self._costs_too_much():
             self._end(now_s, trial.level, next_down=False)
 
+    def _watch_queue(self, now_s: float, handshakes_s: Sequence[float]) -> None:
+        """End a trial of more places if the newest connection stood in a queue; else learn what is usual."""
+        if not handshakes_s:
+            return
+        newest_s, trial = handshakes_s[-1], self._trial
+        if trial is None or self.places <= trial.level:
+            answered_s = min(handshakes_s) + FIRST_REPEAT_S  # a later one has lost its first packet
+            self._handshake_s = max(self._handshake_s, *(each for each in handshakes_s if each < answered_s))
+        elif self._handshake_s > FAR_S and QUEUES * self._handshake_s + FAR_S < newest_s < self._handshake_s + FIRST_REPEAT_S:
+            self._end(now_s, trial.level, next_down=False)
+
     def _measure(self, reading: HostReading, period: _Period, *, calm: bool) -> WidthChange | None:
         """Judge the rate of the period so far, if it is long enough."""
+        period.waits += reading.waiting / max(reading.running, 1) - HALF
         elapsed_s = reading.now_s - period.since.now_s
         came = reading.received - period.since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
@@ -221,6 +257,7 @@ class Width:
         if elapsed_s < sample.least_s or not (is_large or elapsed_s > LONGEST_PERIOD_S):
             return None
         self._period = None
+        self._ramps = period.waits <= 0 and self._handshake_s > FAR_S
         busy = (reading.cpu_s - period.since.cpu_s) / elapsed_s
         return self._judge_rate(reading.now_s, rate_bps, busy, calm=calm)
 
@@ -312,8 +349,9 @@ class Width:
             return
         if not (self._goes_down or self._is_relieved):
             self._served.proven = self.places
-        self._trial = _Trial(self.places, rate_bps, now_s)
-        self.places = places
+        self._trial = _Trial(self.places, rate_bps, now_s, places)
+        is_ramp = self._ramps and self._climbs and places > self.places
+        self.places = min(places, self.places + max(1, self.places // RAMP)) if is_ramp else places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
 
     def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:

@@ -187,6 +187,7 @@ class Attempt:
         "resumable",
         "samples",
         "size_bytes",
+        "slack_s",
         "start_s",
         "to_byte",
     )
@@ -209,6 +210,7 @@ class Attempt:
         self.to_byte = to_byte
         self.size_bytes = size_bytes
         self.received = 0
+        self.slack_s = 0.0
         self.first_byte_s: float | None = None
         self.last_byte_s: float | None = None
         self.resumable = False

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
+SLACK = 0.5  # of the run's expected rest, which may become shorter
 KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
@@ -101,6 +102,7 @@ class Hosts:
         self.limits = limits
         self._hosts: dict[str, HostState] = {}
         self._leases = NO_LEASES
+        self._left_s = 0.0  # the expected rest of the run
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
@@ -359,7 +361,7 @@ class Hosts:
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
-        left_s = left_bytes * now_s / came if came else 0.0
+        self._left_s = left_s = left_bytes * now_s / came if came else 0.0
         for name, host in self._hosts.items():
             if host.width is None or not host.running:
                 continue
@@ -386,6 +388,14 @@ class Hosts:
             host.is_capped = host.is_capped or host.width.places < before
             rose = rose or host.slots > had
         return rose
+
+    def slack_s(self, name: str) -> float:
+        """Seconds that an attempt at ``name`` may take without delay for the run; 0: not known.
+
+        It takes a place that nothing else needs, if more places bring nothing.
+        """
+        width = None if (host := self._hosts.get(name)) is None else host.width
+        return SLACK * self._left_s if width is not None and width.is_full else 0.0
 
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)

@@ -64,6 +64,8 @@ def adjust_widths(
         handshakes_s=flights.handshakes_by_host(),
         left_bytes=left_bytes,
     )
+    for attempt in flights.attempts() if hosts.has_widths else ():
+        attempt.slack_s = hosts.slack_s(attempt.assignment.host)
     for host, change in hosts.changes:
         emit(WidthChanged(t_s=now_s, host=host, **change._asdict()))
     hosts.changes.clear()

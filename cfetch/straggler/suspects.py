@@ -28,6 +28,7 @@ SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes
 MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer would show nothing more
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
 MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
+YOUNG_TRIPS = 8  # round trips of its own, which a full queue prolongs: slow start, and a loss in it, take as long
 MOST_OF_IT = 0.75  # of a file's duration
 RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
@@ -98,9 +99,17 @@ class SuspectJudge:
         if attempt.spared_until_s > self._watch.now_s:
             return None
         evidence, slot = self._watch.find_evidence(attempt)
-        terms, age_s, began_s = evidence.terms(slot), evidence.age_s(slot), attempt.start_s
-        is_old = age_s >= terms.guard_s + CRAWLS_S
+        # its time begins when its connection is made: a lost SYN says nothing about the path of the bytes
+        terms, shook_s = evidence.terms(slot), seen.handshake_s
+        age_s, began_s, guard_s = evidence.age_s(slot) - shook_s, attempt.start_s + shook_s, terms.guard_s
+        if shook_s:
+            from cfetch.straggler.handshake import round_trip_s
+
+            guard_s = max(guard_s, YOUNG_TRIPS * round_trip_s(shook_s))
+        is_old = age_s >= guard_s + CRAWLS_S
         if not seen.received:
+            if age_s <= terms.silent_s:
+                return None
             since_s = seen.connecting_since_s
             if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
                 return None
@@ -112,8 +121,8 @@ class SuspectJudge:
         left_s = remaining_s - terms.limit_s
         fresh_s = terms.limit_s_per_byte * needed_bytes
         normal_s = attempt.size_bytes * terms.pace_s
-        settle_s = max(terms.guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
-        if left_s <= fresh_s or age_s < settle_s:
+        settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
+        if left_s <= fresh_s or age_s < settle_s or remaining_s < seen.slack_s:
             return None
         if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
             return None  # it is getting to speed

@@ -176,6 +176,7 @@ class Width:
         self._losses = _Losses()
         self._usual_bps = 0.0  # the rate of the last period
         self._handshake_s = 0.0  # the slowest one without more places on trial
+        self.is_full = False  # whether more places have brought nothing: the link is full, or the host busy
         self._ramps = False  # whether a climb adds its places little by little
 
     def note_end(self) -> None:
@@ -236,6 +237,7 @@ class Width:
             answered_s = min(handshakes_s) + FIRST_REPEAT_S  # a later one has lost its first packet
             self._handshake_s = max(self._handshake_s, *(each for each in handshakes_s if each < answered_s))
         elif self._handshake_s > FAR_S and QUEUES * self._handshake_s + FAR_S < newest_s < self._handshake_s + FIRST_REPEAT_S:
+            self.is_full = True
             self._end(now_s, trial.level, next_down=False)
 
     def _measure(self, reading: HostReading, period: _Period, *, calm: bool) -> WidthChange | None:
@@ -285,7 +287,10 @@ class Width:
             return None
         before, places = self._trial, self.places
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
-        if gain < self._least_gain(before.level, places):
+        is_worth = gain >= self._least_gain(before.level, places)
+        if places > before.level:
+            self.is_full = not is_worth
+        if not is_worth:
             self._end(now_s, before.level, next_down=places > before.level)
             self._drowns = False
             if places > before.level and gain < -RELIEF and not self._is_relieved:

@@ -255,8 +255,9 @@ class Pool:
         clock, emit = self._outside.clock, self._outside.emit
         is_calm = clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
-        here_bytes = self._outside.counts.ended.in_place_bytes + flights.bytes_active()
-        left_bytes = max(0, self._total_bytes - here_bytes)
+        ended, waiting = self._outside.counts.ended, self._parts.commitment.schedule.waiting
+        left_bytes = max(0, self._total_bytes - ended.in_place_bytes - flights.bytes_active())
+        left_bytes = left_bytes or waiting * ended.done_bytes // max(ended.done, 1)  # no sizes are stated
         if adjust_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments

@@ -122,7 +122,11 @@ class SuspectJudge:
         fresh_s = terms.limit_s_per_byte * needed_bytes
         normal_s = attempt.size_bytes * terms.pace_s
         settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
-        if left_s <= fresh_s or age_s < settle_s or remaining_s < seen.slack_s:
+        if left_s <= fresh_s or age_s < settle_s:
+            return None
+        if remaining_s < math.inf and self._watch.comes_back(attempt.host):
+            remaining_s = min(remaining_s, evidence.slow_s(slot) + fresh_s)  # a fade foretells as much again
+        if remaining_s < seen.slack_s:
             return None
         if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
             return None  # it is getting to speed

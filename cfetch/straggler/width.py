@@ -11,7 +11,7 @@ attempts are slow at once, nor if our own processor could not handle them.
 
 A full link shows in the handshakes of new connections before it shows in the rate: they stand in the queue
 that the host's other attempts have filled. So where most places bring bytes, a climb adds a few places at each
-look, and the first handshake that is slower than those without a trial ends it. Where most places wait for a
+look, and the first handshake that is slower than those at the start ends it. Where most places wait for a
 reply, as with small files from afar, they bring a small part of what the link can, and double at once.
 
 The places fall below the start only if that makes the host faster: then it was drowning. A step up that made
@@ -39,6 +39,7 @@ DOUBLE = 2.0  # the step while the places climb: the gain is large then, and sho
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_SETTLE_S = 0.3
 QUEUES = 1.25  # times the usual handshake: the link's queue grows
+EMPTY_BYTES = 64 << 10  # an attempt: before that the run has hardly filled a queue
 FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
 RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the places must and may be in use while a rate is measured
@@ -175,7 +176,7 @@ class Width:
         self._period: _Period | None = None
         self._losses = _Losses()
         self._usual_bps = 0.0  # the rate of the last period
-        self._handshake_s = 0.0  # the slowest one without more places on trial
+        self._handshake_s = 0.0  # the usual one before the run could fill the link
         self.is_full = False  # whether more places have brought nothing: the link is full, or the host busy
         self._ramps = False  # whether a climb adds its places little by little
 
@@ -203,7 +204,8 @@ class Width:
         now_s, running = reading.now_s, reading.running
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         self._end_bad_trial(now_s, calm=calm)
-        self._watch_queue(now_s, reading.handshakes_s)
+        if reading.handshakes_s:
+            self._watch_queue(reading, reading.handshakes_s[-1])
         if self._trial is not None and self.places < self._trial.goal:
             self.places = min(self._trial.goal, self.places + max(1, self._trial.level // RAMP))
             self._quiet_until_s = now_s + DOUBLE_SETTLE_S
@@ -223,22 +225,26 @@ class Width:
         """End a trial of more places that has made all attempts slow, or one of few that costs too much."""
         trial = self._trial
         if trial is not None and not calm and self.places > trial.level:
+            self.is_full = True
             self._end(now_s, trial.level, next_down=True)
             self._suspect_drowning(now_s)
         elif trial is not None and self._costs_too_much():
             self._end(now_s, trial.level, next_down=False)
 
-    def _watch_queue(self, now_s: float, handshakes_s: Sequence[float]) -> None:
-        """End a trial of more places if the newest connection stood in a queue; else learn what is usual."""
-        if not handshakes_s:
-            return
-        newest_s, trial = handshakes_s[-1], self._trial
-        if trial is None or self.places <= trial.level:
-            answered_s = min(handshakes_s) + FIRST_REPEAT_S  # a later one has lost its first packet
-            self._handshake_s = max(self._handshake_s, *(each for each in handshakes_s if each < answered_s))
-        elif self._handshake_s > FAR_S and QUEUES * self._handshake_s + FAR_S < newest_s < self._handshake_s + FIRST_REPEAT_S:
+    def _watch_queue(self, reading: HostReading, newest_s: float) -> None:
+        """Learn the usual handshake; later, see if the newest connection stood in a queue: the link is full.
+
+        A trial of more places ends then, and what was seen counts as usual from now on: the path may have
+        become longer.
+        """
+        usual_s, trial = self._handshake_s, self._trial
+        if not usual_s or reading.received < EMPTY_BYTES * reading.running:
+            self._handshake_s = sorted(reading.handshakes_s)[len(reading.handshakes_s) // 2]
+        elif usual_s > FAR_S and QUEUES * usual_s + FAR_S < newest_s < usual_s + FIRST_REPEAT_S:
             self.is_full = True
-            self._end(now_s, trial.level, next_down=False)
+            if trial is not None and self.places > trial.level:
+                self._handshake_s = newest_s
+                self._end(reading.now_s, trial.level, next_down=False)
 
     def _measure(self, reading: HostReading, period: _Period, *, calm: bool) -> WidthChange | None:
         """Judge the rate of the period so far, if it is long enough."""

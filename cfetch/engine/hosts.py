@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
-SLACK = 0.5  # of the run's expected rest, which may become shorter
 KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
@@ -102,14 +101,8 @@ class Hosts:
         self.limits = limits
         self._hosts: dict[str, HostState] = {}
         self._leases = NO_LEASES
-        self._left_s = 0.0  # the expected rest of the run
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
-
-    @property
-    def has_widths(self) -> bool:
-        """Whether ``look`` has anything to look at."""
-        return self._new_width is not None
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Start no more attempts at a host than its lease: this process's part of a limit for several.
@@ -361,7 +354,7 @@ class Hosts:
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
-        self._left_s = left_s = left_bytes * now_s / came if came else 0.0
+        left_s = left_bytes * now_s / came if came else 0.0
         for name, host in self._hosts.items():
             if host.width is None or not host.running:
                 continue
@@ -370,16 +363,9 @@ class Hosts:
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
-            reading = HostReading(
-                now_s,
-                brought,
-                host.running,
-                cpu_s,
-                left_s,
-                silent.get(name, 0),
-                waiting.get(name, 0),
-                handshakes_s.get(name, ()),
-            )
+            waits = silent.get(name, 0), waiting.get(name, 0)
+            made_s = handshakes_s.get(name, ())
+            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, *waits, made_s)
             change = host.width.adjust(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
@@ -390,12 +376,9 @@ class Hosts:
         return rose
 
     def slack_s(self, name: str) -> float:
-        """Seconds that an attempt at ``name`` may take without delay for the run; 0: not known.
-
-        It takes a place that nothing else needs, if more places bring nothing.
-        """
-        width = None if (host := self._hosts.get(name)) is None else host.width
-        return SLACK * self._left_s if width is not None and width.is_full else 0.0
+        """Seconds that an attempt at ``name`` may take without delay for the run; 0: not known."""
+        host = self._hosts.get(name)
+        return 0.0 if host is None or host.width is None else host.width.slack_s
 
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)

@@ -255,9 +255,13 @@ class Pool:
         clock, emit = self._outside.clock, self._outside.emit
         is_calm = clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
-        ended, waiting = self._outside.counts.ended, self._parts.commitment.schedule.waiting
-        left_bytes = max(0, self._total_bytes - ended.in_place_bytes - flights.bytes_active())
-        left_bytes = left_bytes or waiting * ended.done_bytes // max(ended.done, 1)  # no sizes are stated
+        ended, active_bytes = self._outside.counts.ended, flights.bytes_active()
+        left_bytes = max(0, self._total_bytes - ended.in_place_bytes - active_bytes)
+        if not left_bytes:  # no sizes are stated: those that wait are as large as what has come of the others
+            came_bytes = ended.done_bytes + active_bytes
+            left_bytes = (
+                self._parts.commitment.schedule.waiting * came_bytes // (ended.done + len(flights) or 1)
+            )
         if adjust_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments

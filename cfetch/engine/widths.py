@@ -54,7 +54,7 @@ def adjust_widths(
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
     hosts.closed_breakers.clear()
-    rose = hosts.has_widths and hosts.adjust_widths(
+    rose = hosts.adjust_widths(
         now_s,
         clock.cpu_s(),
         flights.received_by_host(),
@@ -64,8 +64,8 @@ def adjust_widths(
         handshakes_s=flights.handshakes_by_host(),
         left_bytes=left_bytes,
     )
-    for attempt in flights.attempts() if hosts.has_widths else ():
-        attempt.slack_s = hosts.slack_s(attempt.assignment.host)
+    for attempt in flights.attempts():
+        attempt.interruption.slack_s = hosts.slack_s(attempt.assignment.host)
     for host, change in hosts.changes:
         emit(WidthChanged(t_s=now_s, host=host, **change._asdict()))
     hosts.changes.clear()

@@ -13,20 +13,19 @@ from cfetch.straggler.ways_to_ask import WayToAsk
 
 
 class Live(Protocol):
-    """An attempt in flight, as a policy sees it at a check. ``received``: bytes since it started.
-
-    ``slack_s``: an attempt that needs no longer delays nothing, since its host's link is full, and the run
-    takes much longer; 0: nothing is known.
-    """
+    """An attempt in flight, as a policy sees it at a check. ``received``: bytes since it started."""
 
     key: int
     received: int
-    slack_s: float
     first_byte_s: float | None
 
     @property
     def connecting_since_s(self) -> float | None:
         """Since when the handshake of its connection has no answer; None: no connection is being made."""
+
+    @property
+    def slack_s(self) -> float:
+        """Seconds that it may take without delay for the run, as its host's link is full; 0: not known."""
 
     @property
     def handshake_s(self) -> float:

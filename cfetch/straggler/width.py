@@ -9,10 +9,7 @@ and kept if the host becomes faster; or a step down is tried, and kept if nothin
 that became faster by itself looks like a step up that helped. More places are not tried while all of a host's
 attempts are slow at once, nor if our own processor could not handle them.
 
-A full link shows in the handshakes of new connections before it shows in the rate: they stand in the queue
-that the host's other attempts have filled. So where most places bring bytes, a climb adds a few places at each
-look, and the first handshake that is slower than those at the start ends it. Where most places wait for a
-reply, as with small files from afar, they bring a small part of what the link can, and double at once.
+A full link shows in the handshakes of new connections before it shows in the rate (``link_queue.py``).
 
 The places fall below the start only if that makes the host faster: then it was drowning. A step up that made
 it slower leads to that trial. If no step up is allowed, a small step down is tried, as soon as its possible
@@ -22,10 +19,12 @@ by place, until that no longer helps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.backoff import double
-from cfetch.straggler.handshake import FIRST_REPEAT_S
+
+if TYPE_CHECKING:
+    from cfetch.straggler.link_queue import LinkQueue
 
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
 STEP = 1.25  # a failed step costs other users of the host at most a quarter more load for one period
@@ -38,9 +37,9 @@ REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third l
 DOUBLE = 2.0  # the step while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_SETTLE_S = 0.3
-QUEUES = 1.25  # times the usual handshake: the link's queue grows
 EMPTY_BYTES = 64 << 10  # an attempt: before that the run has hardly filled a queue
 FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
+SLACK = 0.5  # of the run's expected rest, which may become shorter
 RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the places must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
@@ -69,8 +68,9 @@ class HostReading(NamedTuple):
 
     ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
     processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: the
-    expected rest of the run. ``silent``: running attempts that have long waited for a first byte. ``waiting``:
-    all that wait for it. ``handshakes_s``: what the connections of those running took, in order of their start.
+    expected rest of the run. ``silent``: running attempts that have long waited for a first byte;
+    ``waiting``: all that wait for it. ``handshakes_s``: what the connections of those running took, in the
+    order of their start.
     """
 
     now_s: float
@@ -131,6 +131,21 @@ class _Served:
     proven: int = 0
 
 
+@dataclass(slots=True)
+class _Link:
+    """What is known of the link. ``is_full``: more places have brought nothing, so places are not scarce.
+
+    ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its places little by little.
+    ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run.
+    """
+
+    is_full: bool = False
+    queue: "LinkQueue | None" = None
+    ramps: bool = False
+    usual_bps: float = 0.0
+    left_s: float = 0.0
+
+
 class _Losses:
     """The cost of trials with fewer places than at the start, as time of the run.
 
@@ -175,10 +190,12 @@ class Width:
         self._hold_s = REMEMBERED_HOLD_S if self._served.remembered else FIRST_HOLD_S
         self._period: _Period | None = None
         self._losses = _Losses()
-        self._usual_bps = 0.0  # the rate of the last period
-        self._handshake_s = 0.0  # the usual one before the run could fill the link
-        self.is_full = False  # whether more places have brought nothing: the link is full, or the host busy
-        self._ramps = False  # whether a climb adds its places little by little
+        self._link = _Link()
+
+    @property
+    def slack_s(self) -> float:
+        """Seconds that an attempt may take without delay for the run; 0: not known."""
+        return SLACK * self._link.left_s if self._link.is_full else 0.0
 
     def note_end(self) -> None:
         """Note that an attempt completed."""
@@ -201,11 +218,11 @@ class Width:
 
     def adjust(self, reading: HostReading, *, calm: bool) -> WidthChange | None:
         """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
-        now_s, running = reading.now_s, reading.running
+        now_s, running, self._link.left_s = reading.now_s, reading.running, reading.left_s
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         self._end_bad_trial(now_s, calm=calm)
-        if reading.handshakes_s:
-            self._watch_queue(reading, reading.handshakes_s[-1])
+        if reading.handshakes_s and (self._link.queue is not None or reading.handshakes_s[-1] > FAR_S):
+            self._watch_queue(reading)
         if self._trial is not None and self.places < self._trial.goal:
             self.places = min(self._trial.goal, self.places + max(1, self._trial.level // RAMP))
             self._quiet_until_s = now_s + DOUBLE_SETTLE_S
@@ -225,25 +242,24 @@ class Width:
         """End a trial of more places that has made all attempts slow, or one of few that costs too much."""
         trial = self._trial
         if trial is not None and not calm and self.places > trial.level:
-            self.is_full = True
+            self._link.is_full = True
             self._end(now_s, trial.level, next_down=True)
             self._suspect_drowning(now_s)
         elif trial is not None and self._costs_too_much():
             self._end(now_s, trial.level, next_down=False)
 
-    def _watch_queue(self, reading: HostReading, newest_s: float) -> None:
-        """Learn the usual handshake; later, see if the newest connection stood in a queue: the link is full.
+    def _watch_queue(self, reading: HostReading) -> None:
+        """End a trial of more places once the newest connection has stood in a queue: the link is full."""
+        if self._link.queue is None:
+            from cfetch.straggler.link_queue import LinkQueue  # servers nearby show none
 
-        A trial of more places ends then, and what was seen counts as usual from now on: the path may have
-        become longer.
-        """
-        usual_s, trial = self._handshake_s, self._trial
-        if not usual_s or reading.received < EMPTY_BYTES * reading.running:
-            self._handshake_s = sorted(reading.handshakes_s)[len(reading.handshakes_s) // 2]
-        elif usual_s > FAR_S and QUEUES * usual_s + FAR_S < newest_s < usual_s + FIRST_REPEAT_S:
-            self.is_full = True
-            if trial is not None and self.places > trial.level:
-                self._handshake_s = newest_s
+            self._link.queue = LinkQueue(FAR_S)
+        trial = self._trial
+        is_climb = trial is not None and self.places > trial.level
+        is_empty = reading.received < EMPTY_BYTES * reading.running
+        if self._link.queue.is_felt(reading.handshakes_s, is_empty=is_empty, is_climb=is_climb):
+            self._link.is_full = True
+            if trial is not None and is_climb:
                 self._end(reading.now_s, trial.level, next_down=False)
 
     def _measure(self, reading: HostReading, period: _Period, *, calm: bool) -> WidthChange | None:
@@ -265,7 +281,7 @@ class Width:
         if elapsed_s < sample.least_s or not (is_large or elapsed_s > LONGEST_PERIOD_S):
             return None
         self._period = None
-        self._ramps = period.waits <= 0 and self._handshake_s > FAR_S
+        self._link.ramps = period.waits <= 0 and self._link.queue is not None and self._link.queue.is_far
         busy = (reading.cpu_s - period.since.cpu_s) / elapsed_s
         return self._judge_rate(reading.now_s, rate_bps, busy, calm=calm)
 
@@ -295,7 +311,7 @@ class Width:
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
         is_worth = gain >= self._least_gain(before.level, places)
         if places > before.level:
-            self.is_full = not is_worth
+            self._link.is_full = not is_worth
         if not is_worth:
             self._end(now_s, before.level, next_down=places > before.level)
             self._drowns = False
@@ -350,7 +366,7 @@ class Width:
         up = min(self._most, max(self.places + 1, int(self.places * step)))
         may_grow = calm and busy * (1.0 + self._least_gain(self.places, up)) <= 1.0
         down = self._choose_fewer(rate_bps, calm=calm)
-        self._usual_bps = rate_bps
+        self._link.usual_bps = rate_bps
         if self._goes_down or up == self.places or not may_grow:
             self._goes_down = down < self.places
         if not may_grow and not self._goes_down:
@@ -361,7 +377,7 @@ class Width:
         if not (self._goes_down or self._is_relieved):
             self._served.proven = self.places
         self._trial = _Trial(self.places, rate_bps, now_s, places)
-        is_ramp = self._ramps and self._climbs and places > self.places
+        is_ramp = self._link.ramps and self._climbs and places > self.places
         self.places = min(places, self.places + max(1, self.places // RAMP)) if is_ramp else places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
 
@@ -374,7 +390,7 @@ class Width:
             share = HALF if places >= self._start else THREE_QUARTERS
             return max(least, places - 1 if self._is_fine else int(places * share))
         # a rate that grows anyway would look like relief
-        is_steady = abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
+        is_steady = abs(rate_bps - self._link.usual_bps) <= RELIEF * self._link.usual_bps
         may_probe = is_steady and self._may_probe(calm=calm)
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 

@@ -5,6 +5,7 @@ from cfetch.base.config.engine import Widths
 from cfetch.base.events import BreakerClosed, Listener, WidthChanged
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import Hosts
+from cfetch.show.counts import Counts
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
@@ -34,6 +35,17 @@ def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool
         keeps_one=splits,
         pace=pace,
     )
+
+
+def estimate_left(total_bytes: int, ended: Counts, flights: AttemptsUnderWay, waiting: int) -> int:
+    """How many bytes a run still has to bring; without stated sizes ``total_bytes`` is below 0.
+
+    Then those that wait are as large as what has come of the others.
+    """
+    active_bytes = flights.bytes_active()
+    if total_bytes > 0:
+        return max(0, total_bytes - ended.in_place_bytes - active_bytes)
+    return waiting * (ended.done_bytes + active_bytes) // max(1, ended.done + len(flights))
 
 
 def adjust_widths(

@@ -107,7 +107,7 @@ class ConnectionPool:
             connecting.end()
             raise
         connecting.end()
-        connecting.round_trip_s = find_round_trip_s(made.transport)
+        connecting.round_trip_s = _find_round_trip_s(made.transport)
         return made
 
     async def _connect(
@@ -331,7 +331,7 @@ def make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | No
     return make_factory(network)
 
 
-def find_round_trip_s(transport: asyncio.Transport | None) -> float | None:
+def _find_round_trip_s(transport: asyncio.Transport | None) -> float | None:
     """Seconds of a round trip over a new connection, as Linux has measured it; None: not known."""
     if transport is None or sys.platform != "linux":
         return None

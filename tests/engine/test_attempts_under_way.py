@@ -1,6 +1,7 @@
 """Attempts under way, by themselves: what the monitor, the hosts and the volumes' health read of them."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -164,7 +165,7 @@ async def test_attempts_at_a_full_host_get_half_of_the_runs_rest():
         hosts.take_place(one.assignment.host)
         flights.start(one, TRANSFER)
     widths[0]._link.is_full = True
-    clock = SimpleNamespace(now=lambda: 10.0, cpu_s=lambda: 0.0)
+    clock: Any = SimpleNamespace(now=lambda: 10.0, cpu_s=lambda: 0.0)
     adjust_widths(hosts, flights, lambda _: None, clock, is_calm=True, left_bytes=200)
     assert [one.slack_s for one in attempts] == [pytest.approx(10.0), 0.0]  # 100 bytes took 10 s
 

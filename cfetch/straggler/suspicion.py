@@ -57,10 +57,10 @@ def make_suspect(
     settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
     if left_s <= fresh_s or age_s < settle_s:
         return None
-    if remaining_s < math.inf and watch.comes_back(attempt.host):
-        remaining_s = min(remaining_s, evidence.slow_s(slot) + normal_s)  # a fade foretells as much again
-    if remaining_s < seen.slack_s:
-        return None
+    if seen.slack_s and evidence.lately_bps(slot) > 0:  # one that stands still may have lost its path
+        fade_s = evidence.slow_s(slot) if watch.comes_back(attempt.host) else math.inf
+        if min(remaining_s, fade_s + normal_s) < seen.slack_s:  # a fade foretells as much again
+            return None
     if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
         return None  # it is getting to speed
     slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START

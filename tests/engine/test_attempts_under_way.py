@@ -153,7 +153,7 @@ async def test_the_rest_of_a_run_follows_from_its_sizes_or_from_what_has_come(to
 
 async def test_attempts_at_a_full_host_get_half_of_the_runs_rest():
     """At another host places may be scarce."""
-    widths = {}
+    widths: dict[int, Width] = {}
 
     def new_width(served):
         return widths.setdefault(len(widths), Width(4, 8, served))

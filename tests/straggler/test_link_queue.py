@@ -74,11 +74,8 @@ def test_a_path_that_became_longer_ends_one_climb():
     queue = LinkQueue(0.005)
     assert not queue.is_felt([0.05, 0.052, 0.15], is_empty=True, is_climb=False)
     assert not queue.is_felt([0.05, 0.06], is_empty=False, is_climb=True)
-    assert [queue.is_felt([0.05, 0.2], is_empty=False, is_climb=is_climb) for is_climb in (0, 1, 1)] == [
-        1,
-        1,
-        0,
-    ]
+    for is_climb, is_felt in ((False, True), (True, True), (True, False)):
+        assert queue.is_felt([0.05, 0.2], is_empty=False, is_climb=is_climb) == is_felt
 
 
 def test_a_second_of_the_handshake_is_the_kernels():

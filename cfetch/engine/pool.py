@@ -255,10 +255,11 @@ class Pool:
         clock, emit = self._outside.clock, self._outside.emit
         is_calm = clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
-        left_bytes = estimate_left(
-            self._total_bytes, self._outside.counts.ended, flights, self._parts.commitment.schedule.waiting
-        )
-        if adjust_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
+        waiting = self._parts.commitment.schedule.waiting
+        left_bytes = estimate_left(self._total_bytes, self._outside.counts.ended, flights, waiting)
+        if adjust_widths(
+            hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes, is_ending=not waiting
+        ):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
         segments.end_trials()

@@ -56,10 +56,12 @@ def adjust_widths(
     *,
     is_calm: bool,
     left_bytes: int,
+    is_ending: bool = False,
 ) -> bool:
     """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
     It runs in the thread that does the downloads. ``left_bytes``: in the run, as far as sizes are known.
+    ``is_ending``: no entry waits any more.
     Returns whether more may start.
     """
     now_s = clock.now()
@@ -77,7 +79,7 @@ def adjust_widths(
         left_bytes=left_bytes,
     )
     for attempt in flights.attempts():
-        attempt.interruption.slack_s = hosts.slack_s(attempt.assignment.host)
+        attempt.interruption.slack_s = -1.0 if is_ending else hosts.slack_s(attempt.assignment.host)
     for host, change in hosts.changes:
         emit(WidthChanged(t_s=now_s, host=host, **change._asdict()))
     hosts.changes.clear()

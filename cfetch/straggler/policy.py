@@ -25,7 +25,10 @@ class Live(Protocol):
 
     @property
     def slack_s(self) -> float:
-        """Seconds that it may take without delay for the run, as its host's link is full; 0: not known."""
+        """Seconds that it may take without delay for the run, as its host's link is full; 0: not known.
+
+        Below 0: no entry waits for a place, so the run waits for those under way.
+        """
 
     @property
     def handshake_s(self) -> float:

@@ -48,6 +48,13 @@ def test_a_climb_ends_at_the_first_connection_that_stands_in_the_links_queue():
     assert link.width.slack_s == pytest.approx(50.0)
 
 
+def test_a_rate_that_does_not_grow_shows_a_full_link_too():
+    """A server nearby: its handshakes show nothing, and twice the places bring nothing."""
+    link = Link(each_bps=4 * MIB, most_bps=24 * MIB, usual_s=0.001, queue_s=0.0).run(3)
+    assert max(link.seen) == 32
+    assert link.width.slack_s == pytest.approx(50.0)
+
+
 def test_a_climb_on_a_link_that_is_not_full_reaches_all_places_little_by_little():
     """A server that limits each connection has 64 in seconds, and places are scarce: nobody gets slack."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB).run(6)
@@ -92,10 +99,11 @@ def test_a_slow_attempt_that_delays_nothing_is_left_alone(slack_s, is_cut):
 
 
 def test_a_connection_that_stands_still_gets_no_slack():
-    """Nobody knows when it would end."""
-    crowd = [Stream(100 + n, GIB, at(10 * MIB)) for n in range(15)]
-    stops = Stream(0, GIB, ((0.0, 10 * MIB), (2.0, 0.0)), slack_s=60.0)
-    assert play(adaptive(), [stops, *crowd], 10.0).keys == [0]
+    """Others have faded and come back: this one may have lost its path."""
+    fading = [Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB))) for n in range(12)]
+    stops = Stream(100, GIB, ((0.0, 10 * MIB), (6.0, 0.0)), slack_s=1000.0)
+    fades = Stream(101, GIB, ((0.0, 10 * MIB), (6.0, 64 * KIB)), slack_s=1000.0)
+    assert play(adaptive(), [*fading, stops, fades], 14.0).keys == [100]
 
 
 def test_an_attempts_time_begins_when_its_connection_is_made():

@@ -40,6 +40,7 @@ DOUBLE_SETTLE_S = 0.3
 EMPTY_BYTES = 64 << 10  # an attempt: before that the run has hardly filled a queue
 FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
 SLACK = 0.5  # of the run's expected rest, which may become shorter
+SLOW_START_TRIPS = 15  # round trips: ten segments double to a share of any link, and the loss is mended
 RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the places must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
@@ -372,7 +373,7 @@ class Width:
         if not may_grow and not self._goes_down:
             return
         places = down if self._goes_down else up
-        if places == self.places:
+        if places == self.places or (places == up and self._link.ramps and self._is_too_soon(now_s)):
             return
         if not (self._goes_down or self._is_relieved):
             self._served.proven = self.places
@@ -380,6 +381,10 @@ class Width:
         is_ramp = self._link.ramps and self._climbs and places > self.places
         self.places = min(places, self.places + max(1, self.places // RAMP)) if is_ramp else places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
+
+    def _is_too_soon(self, now_s: float) -> bool:
+        """Whether slow start, which fills a queue for a moment, may still go on."""
+        return self._link.queue is not None and now_s < SLOW_START_TRIPS * self._link.queue.usual_s
 
     def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:
         """The places of the next step down; the present number if none is to be tried."""

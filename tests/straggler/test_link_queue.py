@@ -48,6 +48,13 @@ def test_a_climb_ends_at_the_first_connection_that_stands_in_the_links_queue():
     assert link.width.slack_s == pytest.approx(50.0)
 
 
+def test_a_climb_little_by_little_begins_after_slow_start():
+    """Fifteen round trips of 0.6 s: until then flows may fill the queue of a link that they do not fill."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB, usual_s=0.6)
+    assert set(link.run(8.9).seen) == {16}
+    assert link.run(1.5).width.places > 16
+
+
 def test_a_rate_that_does_not_grow_shows_a_full_link_too():
     """A server nearby: its handshakes show nothing, and twice the places bring nothing."""
     link = Link(each_bps=4 * MIB, most_bps=24 * MIB, usual_s=0.001, queue_s=0.0).run(3)

@@ -18,7 +18,7 @@ emits events.
     host_state.py       what is known of one host (pure)
     transfer.py         the state of the entry in a worker's hands: part, sources, tries
     fetcher.py          the tries of the entry, one after the other
-    links.py            a fresh link before a try, if the old one has expired
+    links.py            a fresh link before a try, if the old one has expired; link_life.py: when it does
     fetching.py         one try: ask, judge, stream; ``attempt.py``: its state for the monitor, its record
     odd_bodies.py  unframed_bodies.py    bodies that are not just the file's bytes, or have no length
     refused_replies.py  the errors of replies that are not accepted

@@ -131,10 +131,10 @@ class Reply(msgspec.Struct):
 class Interruption:
     """The way to end an attempt from outside: its task is cancelled, and ``reason`` says why.
 
-    ``grounds``: why it was judged a straggler, if it was.
+    ``grounds``: why it was judged a straggler, if it was. ``slack_s``: if it needs no longer, there is none.
     """
 
-    __slots__ = ("_task", "_uncancelled", "grounds", "reason")
+    __slots__ = ("_task", "_uncancelled", "grounds", "reason", "slack_s")
 
     def __init__(self, task: asyncio.Task[None] | None) -> None:
         """``task``: the present one, if it is known: to ask for it takes 1 % of a small file's time."""
@@ -142,6 +142,7 @@ class Interruption:
         assert task is not None
         self._task = task
         self._uncancelled = task.cancelling()
+        self.slack_s = 0.0
         self.reason: BreakOff | None = None
         self.grounds: Grounds | None = None
 
@@ -295,6 +296,17 @@ class Attempt:
         """Since when the handshake of its connection has no answer; None: no connection is being made."""
         connecting = self.reply.connecting
         return None if connecting is None else connecting.since_s
+
+    @property
+    def handshake_s(self) -> float:
+        """Seconds that its connection took to be made; 0 while it is not made, or if it was there before."""
+        connecting = self.reply.connecting
+        return 0.0 if connecting is None or connecting.since_s is not None else connecting.total_s(0.0)
+
+    @property
+    def slack_s(self) -> float:
+        """Seconds that it may still take without delay for the run; 0: not known."""
+        return self.interruption.slack_s
 
     @property
     def carried_bytes(self) -> int:

@@ -218,6 +218,18 @@ class AttemptsUnderWay:
             if not attempt.received and attempt.start_s < since_s
         )
 
+    def handshakes_by_host(self) -> dict[str, list[float]]:
+        """Seconds that the connections of files under way took to be made, in the order of their starts.
+
+        Where the kernel has measured the round trip, that counts. Helpers begin while others fill the link.
+        """
+        made: dict[str, list[float]] = {}
+        for attempt in self._attempts.values():
+            if attempt.key >= 0 and attempt.handshake_s:
+                measured_s = attempt.reply.connecting and attempt.reply.connecting.round_trip_s
+                made.setdefault(attempt.assignment.host, []).append(measured_s or attempt.handshake_s)
+        return made
+
     def note_ranges(self, entry_id: int, ranges: "HeldRanges") -> None:
         """Note that several attempts bring the entry from now on; ``ranges`` says which bytes are held."""
         self._shared[entry_id] = ranges

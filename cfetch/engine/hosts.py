@@ -14,7 +14,7 @@
 Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in trouble and a few thousand more.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +34,7 @@ KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a l
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
 NONE: Mapping[str, int] = {}
+NO_HANDSHAKES: Mapping[str, Sequence[float]] = {}
 LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
 EPISODE_S = 10.0  # connections that hang within this time do so for the same reason
 MAX_KEPT = 4096  # hosts without trouble: a plan with a million hosts must not remember them all
@@ -102,11 +103,6 @@ class Hosts:
         self._leases = NO_LEASES
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
-
-    @property
-    def has_widths(self) -> bool:
-        """Whether ``look`` has anything to look at."""
-        return self._new_width is not None
 
     def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Start no more attempts at a host than its lease: this process's part of a limit for several.
@@ -346,12 +342,15 @@ class Hosts:
         *,
         calm: bool,
         silent: Mapping[str, int] = NONE,
+        waiting: Mapping[str, int] = NONE,
+        handshakes_s: Mapping[str, Sequence[float]] = NO_HANDSHAKES,
         left_bytes: int = 0,
     ) -> bool:
         """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more places than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
-        ``silent``: by host, how many of these have long waited for a first byte. ``left_bytes``: in the run.
+        ``silent``: by host, how many of these have long waited for a first byte; ``waiting``: all that wait;
+        ``handshakes_s``: what their connections took. ``left_bytes``: in the run.
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
@@ -364,7 +363,9 @@ class Hosts:
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
-            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, silent.get(name, 0))
+            waits = silent.get(name, 0), waiting.get(name, 0)
+            made_s = handshakes_s.get(name, ())
+            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, *waits, made_s)
             change = host.width.adjust(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
@@ -373,6 +374,11 @@ class Hosts:
             host.is_capped = host.is_capped or host.width.places < before
             rose = rose or host.slots > had
         return rose
+
+    def slack_s(self, name: str) -> float:
+        """Seconds that an attempt at ``name`` may take without delay for the run; 0: not known."""
+        host = self._hosts.get(name)
+        return 0.0 if host is None or host.width is None else host.width.slack_s
 
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)

@@ -1,7 +1,5 @@
 """Keeps links valid: asks for a fresh link before a try, if the old one has expired or was refused."""
 
-from math import inf
-
 from msgspec.structs import replace
 
 from cfetch.base.clock import RunClock
@@ -13,31 +11,6 @@ from cfetch.wire.fresh_link import Link, UrlRefresher
 
 EXPIRY_MARGIN_S = 60.0  # a link is renewed this long before its end; a request must not outlive it on the way
 MARGIN_SHARE = 0.25  # of a fresh link's life, if that is less
-REFUSED = 3  # so many refused links that could be replaced show that all links end; fewer may be chance
-LEAST_LIFE_S = 2.0  # a link that is refused sooner was never valid
-
-
-class _Life:
-    """How long links without a stated end live, by refusals; a link that lives longer disproves it. Pure."""
-
-    def __init__(self) -> None:
-        self._refused: list[float] = []
-        self._served_s = 0.0
-
-    def note_served(self, age_s: float) -> None:
-        """Note that a link of this age was served."""
-        self._served_s = max(self._served_s, age_s)
-        self._refused = [refused_s for refused_s in self._refused if refused_s > self._served_s]
-
-    def note_refused(self, age_s: float) -> None:
-        """Note that a link of this age was refused, and another one came in its place."""
-        if age_s > max(self._served_s, LEAST_LIFE_S) and len(self._refused) < REFUSED:
-            self._refused.append(age_s)
-
-    def is_over(self, age_s: float) -> bool:
-        """Whether a link of this age has ended, or is about to."""
-        life_s = min(self._refused) if len(self._refused) >= REFUSED else inf
-        return age_s >= (1 - MARGIN_SHARE) * life_s
 
 
 class Links:
@@ -55,7 +28,10 @@ class Links:
         self._clock = clock
         self._emit = emit
         self._began_s = clock.wall()  # all links of the manifest are older
-        self._lives = {False: _Life(), True: _Life()}  # of the manifest's own links, and of fresh ones
+        if refresher is not None:
+            from cfetch.engine.link_life import LinkLife  # most links cannot be renewed
+
+            self._lives = {False: LinkLife(), True: LinkLife()}  # of the manifest's own, and of fresh ones
 
     def can_renew(self, transfer: Transfer) -> bool:
         """Whether the transfer's link can be renewed; a mirror's cannot."""
@@ -111,7 +87,7 @@ class Links:
         link, now_s = access.link, self._clock.wall()
         age_s = now_s - self._find_birth_s(link)
         if link.expires_at is None:
-            return self._lives[access.is_renewed].is_over(age_s)
+            return self._lives[access.is_renewed].is_over(age_s, MARGIN_SHARE)
         margin_s = EXPIRY_MARGIN_S
         if link.made_s is not None:
             margin_s = min(margin_s, MARGIN_SHARE * (link.expires_at - link.made_s))

@@ -28,7 +28,7 @@ from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.segments import Helper, Segments
 from cfetch.engine.side_tasks import SideTasks
 from cfetch.engine.stop_switch import StopSwitch
-from cfetch.engine.widths import adjust_widths, make_hosts
+from cfetch.engine.widths import adjust_widths, estimate_left, make_hosts
 from cfetch.straggler.knowledge import NOTHING, Knowledge, add_served, age_knowledge
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.retry import Limits
@@ -255,9 +255,11 @@ class Pool:
         clock, emit = self._outside.clock, self._outside.emit
         is_calm = clock.now() >= self._parts.monitor.slow_until_s
         hosts, flights = self._parts.hosts, self._parts.flights
-        here_bytes = self._outside.counts.ended.in_place_bytes + flights.bytes_active()
-        left_bytes = max(0, self._total_bytes - here_bytes)
-        if adjust_widths(hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes):
+        waiting = self._parts.commitment.schedule.waiting
+        left_bytes = estimate_left(self._total_bytes, self._outside.counts.ended, flights, waiting)
+        if adjust_widths(
+            hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes, is_ending=not waiting
+        ):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments
         segments.end_trials()

@@ -5,6 +5,7 @@ from cfetch.base.config.engine import Widths
 from cfetch.base.events import BreakerClosed, Listener, WidthChanged
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import Hosts
+from cfetch.show.counts import Counts
 from cfetch.straggler.knowledge import Knowledge
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
@@ -36,6 +37,17 @@ def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool
     )
 
 
+def estimate_left(total_bytes: int, ended: Counts, flights: AttemptsUnderWay, waiting: int) -> int:
+    """How many bytes a run still has to bring; without stated sizes ``total_bytes`` is below 0.
+
+    Then those that wait are as large as what has come of the others.
+    """
+    active_bytes = flights.bytes_active()
+    if total_bytes > 0:
+        return max(0, total_bytes - ended.in_place_bytes - active_bytes)
+    return waiting * (ended.done_bytes + active_bytes) // max(1, ended.done + len(flights))
+
+
 def adjust_widths(
     hosts: Hosts,
     flights: AttemptsUnderWay,
@@ -44,24 +56,30 @@ def adjust_widths(
     *,
     is_calm: bool,
     left_bytes: int,
+    is_ending: bool = False,
 ) -> bool:
     """Look at the width of all hosts, a few times a second, and emit changes and breakers that closed.
 
     It runs in the thread that does the downloads. ``left_bytes``: in the run, as far as sizes are known.
+    ``is_ending``: no entry waits any more.
     Returns whether more may start.
     """
     now_s = clock.now()
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
     hosts.closed_breakers.clear()
-    rose = hosts.has_widths and hosts.adjust_widths(
+    rose = hosts.adjust_widths(
         now_s,
         clock.cpu_s(),
         flights.received_by_host(),
         calm=is_calm,
         silent=flights.count_silent(now_s - SILENT_S),
+        waiting=flights.count_silent(now_s),
+        handshakes_s=flights.handshakes_by_host(),
         left_bytes=left_bytes,
     )
+    for attempt in flights.attempts():
+        attempt.interruption.slack_s = -1.0 if is_ending else hosts.slack_s(attempt.assignment.host)
     for host, change in hosts.changes:
         emit(WidthChanged(t_s=now_s, host=host, **change._asdict()))
     hosts.changes.clear()

@@ -19,7 +19,7 @@ Read in this order::
     baseline.py    the median that the formula uses; fallback.py: its mode of one entry at a time
     adaptive.py    policy ``adaptive``: the rest of an attempt against the time of a fresh one
     watched_attempts.py       the attempts that are old enough to be judged, and their limits
-    suspects.py       which suspects are stragglers, and which have an excuse
+    suspects.py  suspicion.py      which suspects are stragglers, and which have an excuse
     second_requests.py     is a file that cannot be split asked for a second time?
     fresh_attempt.py       the time that a fresh attempt needs, learned by host
     attempt_limits.py       the limits of one attempt, derived from the time that a fresh one needs
@@ -31,7 +31,7 @@ Read in this order::
     own_control.py     has cancelling helped? attempts that were left alone are its control
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits
-    width.py       how many attempts one host gets at a time
+    width.py       how many attempts one host gets at a time; link_queue.py: whether its link is full
     knowledge.py   facts about hosts for the next run; merged.py: tasks on many machines
 
 When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An attempt

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from cfetch.base.backoff import double
 
+LATELY_S = 1.0  # the short window: an attempt that is slow over it was slow for most of that time
 LEAST_CROWD = 4  # attempts show the speed of the network; the median of three depends on one attempt
 NORMAL = 2 / 3  # of the usual pace makes a witness: one divided by the default multiplier of 1.5
 CLEAR = 3  # witnesses for each suspect: only a quarter of the attempts is slow, so the network is not slow

@@ -22,3 +22,8 @@ def find_syns(waited_s: float) -> tuple[float, float]:
 def next_syn_s(waited_s: float) -> float:
     """Seconds after the first SYN at which the kernel sends the next one, if ``waited_s`` have passed."""
     return find_syns(waited_s)[1]
+
+
+def round_trip_s(handshake_s: float) -> float:
+    """Seconds from the SYN that was answered to its answer, if the handshake took ``handshake_s``."""
+    return handshake_s - find_syns(handshake_s)[0]

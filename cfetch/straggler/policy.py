@@ -24,6 +24,17 @@ class Live(Protocol):
         """Since when the handshake of its connection has no answer; None: no connection is being made."""
 
     @property
+    def slack_s(self) -> float:
+        """Seconds that it may take without delay for the run, as its host's link is full; 0: not known.
+
+        Below 0: no entry waits for a place, so the run waits for those under way.
+        """
+
+    @property
+    def handshake_s(self) -> float:
+        """Seconds that its own connection took to be made; 0 while it is not made, or was there before."""
+
+    @property
     def carried_bytes(self) -> int:
         """The bytes that its connection had brought before this reply; 0 while that is not known."""
 

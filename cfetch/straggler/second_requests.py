@@ -7,8 +7,9 @@ as it has shown that it would not end clearly sooner.
 """
 
 from cfetch.straggler.attempt_limits import PADDING_S
+from cfetch.straggler.common_cause import LATELY_S
 from cfetch.straggler.feedback import Budget
-from cfetch.straggler.suspects import LATELY_S, SuspectJudge
+from cfetch.straggler.suspects import SuspectJudge
 from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
 
 TRIED_S = 10.0  # the least rest that is worth a trial: on a full link a trial costs the first some 0.3 s

@@ -11,23 +11,15 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.attempt_limits import PADDING_S
-from cfetch.straggler.common_cause import CRAWLS, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
+from cfetch.straggler.common_cause import LATELY_S, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
-from cfetch.straggler.watched_attempts import REFIT_S, TICK_S, JudgedAttempt, WatchedAttempts
+from cfetch.straggler.watched_attempts import REFIT_S, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
 MANY = 64  # excused attempts; while there are more, they are not judged at every check
-CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
-LATELY_S = 1.0  # the short window: an attempt that is slow over it was slow for most of that time
-SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start
-SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute shows little
-MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer would show nothing more
-CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
-MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
 MOST_OF_IT = 0.75  # of a file's duration
 RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
@@ -68,8 +60,10 @@ class SuspectJudge:
         seen_by_key = {attempt.key: attempt for attempt in attempts} if suspected else {}
         by_host: dict[str, list[Suspect]] = {}
         since: dict[int, float] = {}
+        if suspected:
+            from cfetch.straggler.suspicion import make_suspect  # most checks find no suspect
         for attempt in suspected:
-            suspect = self._suspect(attempt, seen_by_key.get(attempt.key), own_s)
+            suspect = make_suspect(attempt, seen_by_key.get(attempt.key), self._watch, own_s)
             if suspect is not None:
                 since[attempt.key] = self._suspected.get(attempt.key, own_s)
                 by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=since[attempt.key]))
@@ -90,41 +84,6 @@ class SuspectJudge:
             self._next_s = own_s + REFIT_S
         self._held_back = self._explain(excused)
         return guilty + self.tried, self._held_back
-
-    def _suspect(self, attempt: JudgedAttempt, seen: "Live | None", own_s: float) -> Suspect | None:
-        """The attempt as a suspect; None if it is not too slow when the bytes that would be lost count."""
-        if seen is None or seen.is_held or attempt.size_bytes is None:
-            return None
-        if attempt.spared_until_s > self._watch.now_s:
-            return None
-        evidence, slot = self._watch.find_evidence(attempt)
-        terms, age_s, began_s = evidence.terms(slot), evidence.age_s(slot), attempt.start_s
-        is_old = age_s >= terms.guard_s + CRAWLS_S
-        if not seen.received:
-            since_s = seen.connecting_since_s
-            if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
-                return None
-            excuse, is_free = terms.silent_s / age_s, not attempt.immune
-            return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old)
-        needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
-        remaining_s = self._watch.remaining_s(attempt)
-        assert remaining_s is not None
-        left_s = remaining_s - terms.limit_s
-        fresh_s = terms.limit_s_per_byte * needed_bytes
-        normal_s = attempt.size_bytes * terms.pace_s
-        settle_s = max(terms.guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
-        if left_s <= fresh_s or age_s < settle_s:
-            return None
-        if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
-            return None  # it is getting to speed
-        slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
-        since_s = began_s if slow_from_start else max(began_s, self._watch.now_s - LATELY_S)
-        confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
-        confirm_s = max(confirm_s, self._watch.dip_s(attempt.host))
-        excuse = max(fresh_s / left_s, settle_s / age_s)
-        is_free = seen.resumable and not attempt.immune
-        crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
-        return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
 
     def is_behind(self, attempt: JudgedAttempt, limit_s: float) -> bool:
         """Whether a watched attempt's rest takes longer than ``limit_s`` at the rate of the last second.
@@ -182,15 +141,3 @@ class SuspectJudge:
             if alive < len(self._watch.live):
                 return f"{slow} of {alive} downloads from {host} are slow at once: the host, not the files"
         return f"{slow} of {len(self._watch.live)} downloads are slow at once: the network, not the files"
-
-
-def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:
-    """Whether a handshake without an answer is left to the kernel.
-
-    It has just repeated its SYN, which may be answered within ``guard_s``; or it does so in so short a time
-    that a fresh connection gains too little.
-    """
-    from cfetch.straggler.handshake import find_syns  # most handshakes are answered at once
-
-    last_s, next_s = find_syns(waited_s)
-    return waited_s - last_s <= guard_s or next_s - waited_s <= PADDING_S

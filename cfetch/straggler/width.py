@@ -9,16 +9,22 @@ and kept if the host becomes faster; or a step down is tried, and kept if nothin
 that became faster by itself looks like a step up that helped. More places are not tried while all of a host's
 attempts are slow at once, nor if our own processor could not handle them.
 
+A full link shows in the handshakes of new connections before it shows in the rate (``link_queue.py``).
+
 The places fall below the start only if that makes the host faster: then it was drowning. A step up that made
 it slower leads to that trial. If no step up is allowed, a small step down is tried, as soon as its possible
 cost is a small share of the run's expected time. A host that was relieved is relieved further, at last place
 by place, until that no longer helps.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.backoff import double
+
+if TYPE_CHECKING:
+    from cfetch.straggler.link_queue import LinkQueue
 
 FLOOR = 2  # a lone attempt has no witness: it may be slow, or the network may be
 STEP = 1.25  # a failed step costs other users of the host at most a quarter more load for one period
@@ -31,6 +37,11 @@ REMEMBERED_HOLD_S = 60.0  # after two runs have seen connections hang, a third l
 DOUBLE = 2.0  # the step while the places climb: the gain is large then, and shows soon
 DOUBLE_WORTH = 0.4  # 40 % more bytes a second
 DOUBLE_SETTLE_S = 0.3
+EMPTY_BYTES = 64 << 10  # an attempt: before that the run has hardly filled a queue
+FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
+SLACK = 0.5  # of the run's expected rest, which may become shorter
+SLOW_START_TRIPS = 15  # round trips: ten segments double to a share of any link, and the loss is mended
+RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the places must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
 THREE_QUARTERS = 0.75  # a trial at a host without signs of drowning must be cheap
@@ -58,7 +69,9 @@ class HostReading(NamedTuple):
 
     ``received``: bytes that have come from it since the run's start; ``running`` attempts now. ``cpu_s``:
     processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: the
-    expected rest of the run. ``silent``: running attempts that have long waited for a first byte.
+    expected rest of the run. ``silent``: running attempts that have long waited for a first byte;
+    ``waiting``: all that wait for it. ``handshakes_s``: what the connections of those running took, in the
+    order of their start.
     """
 
     now_s: float
@@ -67,22 +80,29 @@ class HostReading(NamedTuple):
     cpu_s: float = 0.0
     left_s: float = 0.0
     silent: int = 0
+    waiting: int = 0
+    handshakes_s: Sequence[float] = ()
 
 
 class _Trial(NamedTuple):
-    """The state before a trial: the places, and the bytes a second with them."""
+    """The state before a trial: the places, and the bytes a second with them; ``goal``: the places tried."""
 
     level: int
     rate_bps: float
     began_s: float
+    goal: int
 
 
 @dataclass(slots=True)
 class _Period:
-    """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it."""
+    """The time over which a rate is measured, from ``since`` on; ``ends`` attempts completed in it.
+
+    ``waits``: the sum, over its looks, of the share of attempts that waited for a first byte, above a half.
+    """
 
     since: HostReading
     ends: int = 0
+    waits: float = 0.0
 
 
 class _Sample(NamedTuple):
@@ -110,6 +130,21 @@ class _Served:
 
     remembered: int
     proven: int = 0
+
+
+@dataclass(slots=True)
+class _Link:
+    """What is known of the link. ``is_full``: more places have brought nothing, so places are not scarce.
+
+    ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its places little by little.
+    ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run.
+    """
+
+    is_full: bool = False
+    queue: "LinkQueue | None" = None
+    ramps: bool = False
+    usual_bps: float = 0.0
+    left_s: float = 0.0
 
 
 class _Losses:
@@ -156,7 +191,12 @@ class Width:
         self._hold_s = REMEMBERED_HOLD_S if self._served.remembered else FIRST_HOLD_S
         self._period: _Period | None = None
         self._losses = _Losses()
-        self._usual_bps = 0.0  # the rate of the last period
+        self._link = _Link()
+
+    @property
+    def slack_s(self) -> float:
+        """Seconds that an attempt may take without delay for the run; 0: not known."""
+        return SLACK * self._link.left_s if self._link.is_full else 0.0
 
     def note_end(self) -> None:
         """Note that an attempt completed."""
@@ -179,10 +219,15 @@ class Width:
 
     def adjust(self, reading: HostReading, *, calm: bool) -> WidthChange | None:
         """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
-        now_s, running = reading.now_s, reading.running
+        now_s, running, self._link.left_s = reading.now_s, reading.running, reading.left_s
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         self._end_bad_trial(now_s, calm=calm)
-        if running > MORE * self.places:  # attempts of a trial that is over have to end first
+        if reading.handshakes_s and (self._link.queue is not None or reading.handshakes_s[-1] > FAR_S):
+            self._watch_queue(reading)
+        if self._trial is not None and self.places < self._trial.goal:
+            self.places = min(self._trial.goal, self.places + max(1, self._trial.level // RAMP))
+            self._quiet_until_s = now_s + DOUBLE_SETTLE_S
+        elif running > MORE * self.places:  # attempts of a trial that is over have to end first
             self._period = None
         elif running < LESS * self.places:  # a file has just ended, and the next has not begun
             self._period = None
@@ -198,13 +243,29 @@ class Width:
         """End a trial of more places that has made all attempts slow, or one of few that costs too much."""
         trial = self._trial
         if trial is not None and not calm and self.places > trial.level:
+            self._link.is_full = True
             self._end(now_s, trial.level, next_down=True)
             self._suspect_drowning(now_s)
         elif trial is not None and self._costs_too_much():
             self._end(now_s, trial.level, next_down=False)
 
+    def _watch_queue(self, reading: HostReading) -> None:
+        """End a trial of more places once the newest connection has stood in a queue: the link is full."""
+        if self._link.queue is None:
+            from cfetch.straggler.link_queue import LinkQueue  # servers nearby show none
+
+            self._link.queue = LinkQueue(FAR_S)
+        trial = self._trial
+        is_climb = trial is not None and self.places > trial.level
+        is_empty = reading.received < EMPTY_BYTES * reading.running
+        if self._link.queue.is_felt(reading.handshakes_s, is_empty=is_empty, is_climb=is_climb):
+            self._link.is_full = True
+            if trial is not None and is_climb:
+                self._end(reading.now_s, trial.level, next_down=False)
+
     def _measure(self, reading: HostReading, period: _Period, *, calm: bool) -> WidthChange | None:
         """Judge the rate of the period so far, if it is long enough."""
+        period.waits += reading.waiting / max(reading.running, 1) - HALF
         elapsed_s = reading.now_s - period.since.now_s
         came = reading.received - period.since.received
         large_steps = self._climbs or not calm or self._drowns or self.places < self._start
@@ -221,6 +282,7 @@ class Width:
         if elapsed_s < sample.least_s or not (is_large or elapsed_s > LONGEST_PERIOD_S):
             return None
         self._period = None
+        self._link.ramps = period.waits <= 0 and self._link.queue is not None and self._link.queue.is_far
         busy = (reading.cpu_s - period.since.cpu_s) / elapsed_s
         return self._judge_rate(reading.now_s, rate_bps, busy, calm=calm)
 
@@ -248,7 +310,10 @@ class Width:
             return None
         before, places = self._trial, self.places
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
-        if gain < self._least_gain(before.level, places):
+        is_worth = gain >= self._least_gain(before.level, places)
+        if places > before.level:
+            self._link.is_full = not is_worth
+        if not is_worth:
             self._end(now_s, before.level, next_down=places > before.level)
             self._drowns = False
             if places > before.level and gain < -RELIEF and not self._is_relieved:
@@ -302,19 +367,24 @@ class Width:
         up = min(self._most, max(self.places + 1, int(self.places * step)))
         may_grow = calm and busy * (1.0 + self._least_gain(self.places, up)) <= 1.0
         down = self._choose_fewer(rate_bps, calm=calm)
-        self._usual_bps = rate_bps
+        self._link.usual_bps = rate_bps
         if self._goes_down or up == self.places or not may_grow:
             self._goes_down = down < self.places
         if not may_grow and not self._goes_down:
             return
         places = down if self._goes_down else up
-        if places == self.places:
+        if places == self.places or (places == up and self._link.ramps and self._is_too_soon(now_s)):
             return
         if not (self._goes_down or self._is_relieved):
             self._served.proven = self.places
-        self._trial = _Trial(self.places, rate_bps, now_s)
-        self.places = places
+        self._trial = _Trial(self.places, rate_bps, now_s, places)
+        is_ramp = self._link.ramps and self._climbs and places > self.places
+        self.places = min(places, self.places + max(1, self.places // RAMP)) if is_ramp else places
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or places < self._start else SETTLE_S)
+
+    def _is_too_soon(self, now_s: float) -> bool:
+        """Whether slow start, which fills a queue for a moment, may still go on."""
+        return self._link.queue is not None and now_s < SLOW_START_TRIPS * self._link.queue.usual_s
 
     def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:
         """The places of the next step down; the present number if none is to be tried."""
@@ -325,7 +395,7 @@ class Width:
             share = HALF if places >= self._start else THREE_QUARTERS
             return max(least, places - 1 if self._is_fine else int(places * share))
         # a rate that grows anyway would look like relief
-        is_steady = abs(rate_bps - self._usual_bps) <= RELIEF * self._usual_bps
+        is_steady = abs(rate_bps - self._link.usual_bps) <= RELIEF * self._link.usual_bps
         may_probe = is_steady and self._may_probe(calm=calm)
         return max(least, int(places * THREE_QUARTERS)) if may_probe else places
 

@@ -17,6 +17,7 @@ class PolicyAttempt:
     """An attempt in flight, as a policy sees it."""
 
     connecting_since_s: float | None = None
+    handshake_s = slack_s = 0.0
     carried_bytes = 0
     resumable = True
     is_held = False

@@ -9,6 +9,8 @@ waited too long is closed.
 import asyncio
 import math
 import socket
+import struct
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -32,6 +34,7 @@ MAX_ORIGINS = 1024  # whose last connection is remembered
 AT_ONCE = 4  # first connections to a server: with Linux, a backlog of five takes six before they are accepted
 APART_S = 0.001  # between the others: a simple server accepts a connection in some 0.2 ms
 MAX_LATE = 1024  # addresses without an answer that are remembered
+_ROUND_TRIP = struct.Struct("=68xI")  # tcpi_rtt in Linux's tcp_info, in microseconds
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
 _TRIED: ContextVar[list[tuple[Any, ...]] | None] = ContextVar("tried", default=None)
 
@@ -104,6 +107,7 @@ class ConnectionPool:
             connecting.end()
             raise
         connecting.end()
+        connecting.round_trip_s = _find_round_trip_s(made.transport)
         return made
 
     async def _connect(
@@ -325,3 +329,16 @@ def make_socket_factory(network: Network) -> Callable[[Any], socket.socket] | No
     from cfetch.wire.own_sockets import make_factory  # most runs have none of these settings
 
     return make_factory(network)
+
+
+def _find_round_trip_s(transport: asyncio.Transport | None) -> float | None:
+    """Seconds of a round trip over a new connection, as Linux has measured it; None: not known."""
+    if transport is None or sys.platform != "linux":
+        return None
+    try:
+        figures = transport.get_extra_info("socket").getsockopt(
+            socket.IPPROTO_TCP, socket.TCP_INFO, _ROUND_TRIP.size
+        )
+    except (AttributeError, OSError, TypeError):  # no socket of the kernel's TCP
+        return None
+    return float(_ROUND_TRIP.unpack(figures)[0]) / 1e6

@@ -83,14 +83,16 @@ class Connecting:
     """Tells how long the connections of an attempt take to be made, by the clock ``now``.
 
     ``since_s``: since when a connection is being made: its handshake has no answer yet. None: none is.
+    ``round_trip_s``: what the kernel measured of the last one's path; our own processor may note it later.
     """
 
-    __slots__ = ("_before_s", "_now", "since_s")
+    __slots__ = ("_before_s", "_now", "round_trip_s", "since_s")
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._before_s = 0.0
         self.since_s: float | None = None
+        self.round_trip_s: float | None = None
 
     def begin(self) -> None:
         """Note that a connection is being made from now on."""

@@ -1,5 +1,8 @@
 """Attempts under way, by themselves: what the monitor, the hosts and the volumes' health read of them."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from cfetch.base.config.settings import Settings
@@ -7,9 +10,13 @@ from cfetch.base.errors import Straggling, Throttled
 from cfetch.base.events import Event, HostPaused, RescueGivenUp
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
+from cfetch.engine.widths import adjust_widths, estimate_left
+from cfetch.show.counts import Counts
 from cfetch.storage.held_ranges import HeldRanges
 from cfetch.straggler.detector import Detector
+from cfetch.straggler.width import Width
 from cfetch.wire.retry import Limits
+from cfetch.wire.transport import Connecting
 from tests.engine.drive import entry_of
 from tests.engine.flying import new_flights, new_transfer
 
@@ -108,6 +115,61 @@ async def test_hosts_are_asked_for_by_attempts_under_way():
         flights.start(one, TRANSFER)
     flights.end_unjudged(gone, "interrupted", 1.0)
     assert flights.received_by_host() == {"a": 5, "b": 7}
+
+
+def connected(after_s, measured_s=None, **how):
+    """An attempt whose own connection was made after so long, as this process saw it, and the kernel."""
+    made, times = attempt(**how), iter((0.0, after_s))
+    made.reply.connecting = Connecting(times.__next__)
+    made.reply.connecting.begin()
+    made.reply.connecting.end()
+    made.reply.connecting.round_trip_s = measured_s
+    return made
+
+
+async def test_the_handshakes_of_a_host_are_those_of_files_with_connections_of_their_own():
+    """The kernel's measure counts; a connection that was there before has none, and a helper comes late."""
+    flights = new_flights()
+    waits = attempt(5)
+    waits.reply.connecting = Connecting(lambda: 0.0)
+    waits.reply.connecting.begin()
+    for one in (
+        connected(0.3, 0.05, number=0), attempt(1), connected(0.2, number=2),
+        connected(0.9, number=2, key=-1), connected(0.4, number=3, host="b"), waits,
+    ):  # fmt: skip
+        flights.start(one, TRANSFER)
+    assert flights.handshakes_by_host() == {"h": [0.05, 0.2], "b": [0.4]}
+
+
+@pytest.mark.parametrize(("total_bytes", "left_bytes"), [(1000, 570), (-10, 688), (100, 0)])
+async def test_the_rest_of_a_run_follows_from_its_sizes_or_from_what_has_come(total_bytes, left_bytes):
+    """Three files of 100 bytes have ended, one has 80 of its bytes, one 50; eight wait."""
+    flights, counts = new_flights(), Counts()
+    counts.done, counts.done_bytes = 3, 300
+    flights.start(attempt(0, received=80), TRANSFER)
+    flights.start(attempt(1, received=50), TRANSFER)
+    assert estimate_left(total_bytes, counts, flights, 8) == left_bytes
+
+
+async def test_attempts_at_a_full_host_get_half_of_the_runs_rest():
+    """At another host places may be scarce."""
+    widths: dict[int, Width] = {}
+
+    def new_width(served):
+        return widths.setdefault(len(widths), Width(4, 8, served))
+
+    hosts = Hosts(8, Limits(5, 60.0), new_width=new_width)
+    flights = new_flights(hosts=hosts)
+    attempts = [attempt(0, host="a", received=50), attempt(1, host="b", received=50)]
+    for one in attempts:
+        hosts.take_place(one.assignment.host)
+        flights.start(one, TRANSFER)
+    widths[0]._link.is_full = True
+    clock: Any = SimpleNamespace(now=lambda: 10.0, cpu_s=lambda: 0.0)
+    adjust_widths(hosts, flights, lambda _: None, clock, is_calm=True, left_bytes=200)
+    assert [one.slack_s for one in attempts] == [pytest.approx(10.0), 0.0]  # 100 bytes took 10 s
+    adjust_widths(hosts, flights, lambda _: None, clock, is_calm=True, left_bytes=200, is_ending=True)
+    assert [one.slack_s for one in attempts] == [-1.0, -1.0]
 
 
 async def test_bytes_of_an_entry_in_segments_count_once():

@@ -131,6 +131,15 @@ def test_where_attempts_fade_and_come_back_slow_ones_are_not_all_cancelled_at_on
     assert min(found.projected_s for found in sure.found) > 1000
 
 
+@pytest.mark.parametrize(("slack_s", "count"), [(0.0, UNPROVEN), (-1.0, 4)])
+def test_a_run_that_waits_only_for_replies_asks_again_without_proof(slack_s, count):
+    """Places are idle, so that a connection is all that it costs; the files that flow need their proof."""
+    fading = [Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB))) for n in range(12)]
+    silent = [Stream(100 + n, GIB, at(0), start_s=8.0, slack_s=slack_s) for n in range(4)]
+    story = play(adaptive(), [*fading, *silent], 10.0)
+    assert sum(when_s == story.flagged[0][0] for when_s, _ in story.flagged) == count
+
+
 def test_a_probe_needs_no_proof():
     """Two that crawl are cancelled and never come again; all others stand still from 14 s: one is tried."""
     still = [

@@ -37,6 +37,8 @@ class Stream:
     first_byte_s: float | None = None
     now_s: float = 0.0
     connecting_since_s: float | None = None
+    handshake_s: float = 0.0
+    slack_s: float = 0.0
     grain: int = 1  # bytes come in so many
 
     @property

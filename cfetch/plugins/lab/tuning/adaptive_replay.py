@@ -134,6 +134,8 @@ class _Attempt:
     is_held: ClassVar = False  # our own side holds nothing back in a replay
     carried_bytes: ClassVar = 0
     connecting_since_s: ClassVar = None
+    handshake_s: ClassVar = 0.0
+    slack_s: ClassVar = 0.0
 
     def held_s(self, now_s: float) -> float:  # noqa: ARG002 - the port has it
         """Always 0: our own side holds nothing back in a replay."""

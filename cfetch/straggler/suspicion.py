@@ -1,0 +1,83 @@
+"""Makes a suspect of an attempt that looks too slow, or excuses it. Pure; loaded with the first of them.
+
+It must still be too slow if the bytes that its cancellation loses are counted. It is excused while it is
+young, while it gets to speed, and while it delays nothing: where a host's link is full, a slow attempt takes
+a place that nothing else needs, and its end matters only if the run would wait for it.
+"""
+
+import math
+from typing import TYPE_CHECKING
+
+from cfetch.straggler.attempt_limits import PADDING_S
+from cfetch.straggler.common_cause import CRAWLS, LATELY_S, Suspect
+from cfetch.straggler.handshake import find_syns, round_trip_s
+from cfetch.straggler.watched_attempts import TICK_S, JudgedAttempt, WatchedAttempts
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Live
+
+CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
+SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start
+SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute shows little
+MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer would show nothing more
+CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
+MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
+YOUNG_TRIPS = 8  # of its own round trips, which a full queue prolongs: slow start and a loss take as long
+
+
+def make_suspect(
+    attempt: JudgedAttempt, seen: "Live | None", watch: WatchedAttempts, own_s: float
+) -> Suspect | None:
+    """The attempt as a suspect; None if it is not too slow when the bytes that would be lost count."""
+    if seen is None or seen.is_held or attempt.size_bytes is None:
+        return None
+    if attempt.spared_until_s > watch.now_s:
+        return None
+    evidence, slot = watch.find_evidence(attempt)
+    # its time begins when its connection is made: a lost SYN says nothing about the path of the bytes
+    terms, shook_s = evidence.terms(slot), seen.handshake_s
+    age_s, began_s, guard_s = evidence.age_s(slot) - shook_s, attempt.start_s + shook_s, terms.guard_s
+    if shook_s:
+        guard_s = max(guard_s, YOUNG_TRIPS * round_trip_s(shook_s))
+    is_old = age_s >= guard_s + CRAWLS_S
+    if not seen.received:
+        if age_s <= terms.silent_s:
+            return None
+        since_s = seen.connecting_since_s
+        if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
+            return None
+        excuse, is_free = terms.silent_s / age_s, not attempt.immune
+        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old)
+    needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
+    remaining_s = watch.remaining_s(attempt)
+    assert remaining_s is not None
+    left_s = remaining_s - terms.limit_s
+    fresh_s = terms.limit_s_per_byte * needed_bytes
+    normal_s = attempt.size_bytes * terms.pace_s
+    settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
+    if left_s <= fresh_s or age_s < settle_s:
+        return None
+    if seen.slack_s > 0 and evidence.lately_bps(slot) > 0:  # one that stands still may have lost its path
+        fade_s = evidence.slow_s(slot) if watch.comes_back(attempt.host) else math.inf
+        if min(remaining_s, fade_s + normal_s) < seen.slack_s:  # a fade foretells as much again
+            return None
+    if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
+        return None  # it is getting to speed
+    slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
+    since_s = began_s if slow_from_start else max(began_s, watch.now_s - LATELY_S)
+    confirm_s = min(CONFIRM_SHARE * normal_s - TICK_S, MOST_CONFIRM_S)
+    confirm_s = max(confirm_s, watch.dip_s(attempt.host))
+    excuse = max(fresh_s / left_s, settle_s / age_s)
+    is_free = seen.resumable and not attempt.immune
+    crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
+    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
+
+
+def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:
+    """Whether a handshake without an answer is left to the kernel.
+
+    It has just repeated its SYN, which may be answered within ``guard_s``; or it does so in so short a time
+    that a fresh connection gains too little.
+    """
+    last_s, next_s = find_syns(waited_s)
+    return waited_s - last_s <= guard_s or next_s - waited_s <= PADDING_S

@@ -1,0 +1,130 @@
+"""A full link shows in handshakes: the search for more places ends there, and slow attempts get time."""
+
+import pytest
+
+from cfetch.straggler.handshake import round_trip_s
+from cfetch.straggler.link_queue import LinkQueue
+from cfetch.straggler.width import HostReading, Width
+from tests.straggler.world import GIB, KIB, MIB, Stream, adaptive, at, play
+
+
+class Link:
+    """A link in virtual time: it carries ``most_bps``, each attempt ``each_bps``; what exceeds it queues."""
+
+    def __init__(self, *, each_bps, most_bps, usual_s=0.05, queue_s=0.04, waits=0.0):
+        self.width = Width(16, 64)
+        self.each_bps, self.most_bps, self.waits = each_bps, most_bps, waits
+        self.usual_s, self.queue_s = usual_s, queue_s
+        self.handshakes_s = []
+        self.now_s = self.received = 0.0
+        self.seen = []
+
+    def run(self, seconds):
+        for _ in range(round(10 * seconds)):
+            running = self.width.places
+            is_full = running * self.each_bps > self.most_bps and self.received > MIB
+            new = max(0, running - len(self.handshakes_s))
+            self.handshakes_s += [self.usual_s + self.queue_s * is_full] * new
+            self.now_s += 0.1
+            self.received += 0.1 * min(running * self.each_bps, self.most_bps)
+            reading = HostReading(
+                self.now_s,
+                int(self.received),
+                running,
+                left_s=100.0,
+                waiting=round(self.waits * running),
+                handshakes_s=self.handshakes_s,
+            )
+            self.width.adjust(reading, calm=True)
+            self.seen.append(self.width.places)
+        return self
+
+
+def test_a_climb_ends_at_the_first_connection_that_stands_in_the_links_queue():
+    """16 attempts fill the link: two more connections show that, and no other 14 are made."""
+    link = Link(each_bps=4 * MIB, most_bps=24 * MIB).run(9)
+    assert max(link.seen) == 18
+    assert link.width.places == 16
+    assert link.width.slack_s == pytest.approx(50.0)
+
+
+def test_a_climb_little_by_little_begins_after_slow_start():
+    """Fifteen round trips of 0.6 s: until then flows may fill the queue of a link that they do not fill."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB, usual_s=0.6)
+    assert set(link.run(8.9).seen) == {16}
+    assert link.run(1.5).width.places > 16
+
+
+def test_a_rate_that_does_not_grow_shows_a_full_link_too():
+    """A server nearby: its handshakes show nothing, and twice the places bring nothing."""
+    link = Link(each_bps=4 * MIB, most_bps=24 * MIB, usual_s=0.001, queue_s=0.0).run(3)
+    assert max(link.seen) == 32
+    assert link.width.slack_s == pytest.approx(50.0)
+
+
+def test_a_climb_on_a_link_that_is_not_full_reaches_all_places_little_by_little():
+    """A server that limits each connection has 64 in seconds, and places are scarce: nobody gets slack."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB).run(6)
+    assert link.width.places == 64
+    assert {18, 20, 22, 32, 36, 40} <= set(link.seen)
+    assert link.width.slack_s == 0.0
+
+
+@pytest.mark.parametrize("how", [{"waits": 0.9}, {"usual_s": 0.001}])
+def test_small_files_from_afar_and_servers_nearby_get_twice_the_places_at_once(how):
+    """The first use a small part of the link; the handshakes of the second show no queue."""
+    link = Link(each_bps=MIB, most_bps=100 * MIB, **how).run(1)
+    assert set(link.seen) == {16, 32}
+
+
+def test_a_lost_packet_of_a_handshake_shows_no_queue():
+    """The kernel has repeated it a second later: the climb goes on."""
+    link = Link(each_bps=4 * MIB, most_bps=24 * MIB, queue_s=1.0).run(3)
+    assert max(link.seen) == 32
+
+
+def test_a_path_that_became_longer_ends_one_climb():
+    """What ended it is usual from then on; outside a climb nothing is learned from a slow handshake."""
+    queue = LinkQueue(0.005)
+    assert not queue.is_felt([0.05, 0.052, 0.15], is_empty=True, is_climb=False)
+    assert not queue.is_felt([0.05, 0.06], is_empty=False, is_climb=True)
+    for is_climb, is_felt in ((False, True), (True, True), (True, False)):
+        assert queue.is_felt([0.05, 0.2], is_empty=False, is_climb=is_climb) == is_felt
+
+
+def test_a_second_of_the_handshake_is_the_kernels():
+    """The last SYN is the one that was answered."""
+    assert [round(round_trip_s(each_s), 2) for each_s in (0.05, 0.9, 1.1, 3.2)] == [0.05, 0.9, 0.1, 0.2]
+
+
+@pytest.mark.parametrize(("slack_s", "is_cut"), [(0.0, True), (30.0, True), (60.0, False)])
+def test_a_slow_attempt_that_delays_nothing_is_left_alone(slack_s, is_cut):
+    """It needs 40 s more, with a tenth of the others' rate: only a run that ends sooner would wait for it."""
+    crowd = [Stream(100 + n, GIB, at(10 * MIB)) for n in range(15)]
+    slow = Stream(0, 40 * MIB, at(MIB), slack_s=slack_s)
+    assert bool(play(adaptive(), [slow, *crowd], 10.0).flagged) == is_cut
+
+
+def test_a_connection_that_stands_still_gets_no_slack():
+    """Others have faded and come back: this one may have lost its path."""
+    fading = [Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB))) for n in range(12)]
+    stops = Stream(100, GIB, ((0.0, 10 * MIB), (6.0, 0.0)), slack_s=1000.0)
+    fades = Stream(101, GIB, ((0.0, 10 * MIB), (6.0, 64 * KIB)), slack_s=1000.0)
+    assert play(adaptive(), [*fading, stops, fades], 14.0).keys == [100]
+
+
+def test_an_attempts_time_begins_when_its_connection_is_made():
+    """A SYN was lost, so it was made after 1.1 s: the request is not late at the same moment."""
+    crowd = [Stream(100 + n, GIB, at(10 * MIB)) for n in range(15)]
+    for handshake_s, first_s in ((0.0, 0.6), (1.1, 1.7)):
+        silent = Stream(0, GIB, at(0), handshake_s=handshake_s)
+        ((when_s, _),) = play(adaptive(), [silent, *crowd], 3.0).flagged
+        assert when_s == pytest.approx(first_s, abs=0.3)
+
+
+@pytest.mark.parametrize(("handshake_s", "is_cut"), [(0.05, True), (0.3, False)])
+def test_slow_start_through_a_full_queue_is_no_crawl(handshake_s, is_cut):
+    """A round trip of 0.3 s: two seconds with little are its start."""
+    crowd = [Stream(100 + n, 8 * MIB, at(MIB)) for n in range(15)]
+    starts = Stream(0, 8 * MIB, ((0.0, 8 * KIB), (2.0, MIB)), handshake_s=handshake_s)
+    assert bool(play(adaptive(), [starts, *crowd], 5.0).flagged) == is_cut

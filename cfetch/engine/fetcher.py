@@ -24,7 +24,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.manifest.entry import Entry
 from cfetch.straggler.ways_to_ask import NO_CURE, WayToAsk
 from cfetch.wire.judge import is_page_name
-from cfetch.wire.retry import RetryBudget, Spent, next_step
+from cfetch.wire.retry import RetryBudget
 from cfetch.wire.transport import Transport
 
 if TYPE_CHECKING:
@@ -211,6 +211,8 @@ class Fetcher:
 
     def _plan_retry(self, transfer: Transfer, error: SourceError) -> float:
         """Seconds until the next try; raises the error if there is none."""
+        from cfetch.wire.next_step import Spent, next_step  # in most runs no try fails
+
         now_s = self._clock.now()
         transfer.note_progress(now_s)
         transfer.count(error)

@@ -4,28 +4,12 @@ An entry with helpers counts as mitigated only if its own attempt was far slower
 segments over good connections is not due to mitigation.
 """
 
-from itertools import pairwise
 from statistics import median
 
 from cfetch.base.records import CANCELLED, AttemptRecord, FileRecord
 from cfetch.show.saved_time import list_verdicts, running_rate_bps, shows_its_rate
 
-FADED = 1 / 8  # of the attempt's mean rate
 SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
-
-
-def comes_back(attempt: AttemptRecord, fade_s: float) -> bool:
-    """Whether an attempt nearly stood still for over ``fade_s``, and then came to its end by itself."""
-    first_s = attempt.first_byte_s
-    if attempt.outcome != "done" or first_s is None or attempt.end_s - first_s <= fade_s:
-        return False
-    faded_bps = FADED * attempt.bytes / (attempt.end_s - first_s)
-    samples = [point for point in attempt.samples if point[0] > first_s]
-    points = [(first_s, 0), *samples, (attempt.end_s, attempt.bytes)]
-    return any(
-        later_s - sooner_s > fade_s and more - less < faded_bps * (later_s - sooner_s)
-        for (sooner_s, less), (later_s, more) in pairwise(points)
-    )
 
 
 def held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
@@ -43,7 +27,7 @@ def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptR
             return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
         if (
             attempt.outcome == "done"
-        ):  # of its range: alone it would have gone on, and what follows is the helpers'
+        ):  # of its range: alone it would have gone on; helpers brought what follows
             return None
         before_s += attempt.end_s - attempt.start_s
     return None

@@ -23,15 +23,16 @@ takes as long as all of them; the latest stay unmerged, since they decide when t
 
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
-from itertools import starmap
+from itertools import pairwise, starmap
 from math import inf
 from typing import NamedTuple
 
-from cfetch.base.records import Digest, FileRecord
+from cfetch.base.records import AttemptRecord, Digest, FileRecord
 
 MOST_JOBS = 1 << 16  # some 10 MiB
 FEW = 64  # merged jobs of one report of a task
 FADES = 2  # one may be chance
+FADED = 1 / 8  # of the attempt's mean rate
 FADE_S = 1.0  # of a silence, or nearly, within one attempt; a lost packet costs less
 AS_LONG_AGAIN = 2.0  # a wait that has lasted some time ends, in the median, after as long again
 ROUNDING_S = 2e-6  # recorded times are rounded by up to this
@@ -63,8 +64,6 @@ class Makespan:
         jobs = list_jobs(record)
         self._jobs += jobs
         if jobs and jobs[0].took_s > FADE_S and self.fades < FADES:
-            from cfetch.show.left_alone import comes_back  # most files are small
-
             self.fades += sum(comes_back(attempt, FADE_S) for attempt in record.attempts)
         if len(record.attempts) > 1:  # few entries have more than one
             self.has_mitigated |= any(job.alone_s != job.took_s for job in jobs)
@@ -113,6 +112,20 @@ class Makespan:
         if len(self._merged) >= MOST_JOBS:
             self._merged = _merge_jobs(self._merged, 2)
             self._merges *= 2
+
+
+def comes_back(attempt: AttemptRecord, fade_s: float) -> bool:
+    """Whether an attempt nearly stood still for over ``fade_s``, and then came to its end by itself."""
+    first_s = attempt.first_byte_s
+    if attempt.outcome != "done" or first_s is None or attempt.end_s - first_s <= fade_s:
+        return False
+    faded_bps = FADED * attempt.bytes / (attempt.end_s - first_s)
+    samples = [point for point in attempt.samples if point[0] > first_s]
+    points = [(first_s, 0), *samples, (attempt.end_s, attempt.bytes)]
+    return any(
+        later_s - sooner_s > fade_s and more - less < faded_bps * (later_s - sooner_s)
+        for (sooner_s, less), (later_s, more) in pairwise(points)
+    )
 
 
 def _merge_jobs(jobs: list[ReplayedFile], number: int) -> list[ReplayedFile]:

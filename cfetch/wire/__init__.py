@@ -29,7 +29,8 @@ Read in this order::
     reasons.py          the server's own reason for a refusal, and what follows from its code
     pauses.py           how long a reply asks to wait, from all of its headers (pure)
     stated_hash.py      the hash of the whole object that a store states in its reply (pure)
-    retry.py            the step after a failed try: when, with a fresh link, elsewhere, or not at all
+    next_step.py        the step after a failed try: when, with a fresh link, elsewhere, or not at all
+    retry.py            back-off, the budget of retries, and whether a host refuses one file or all (pure)
     targets.py          where a redirect may lead, and which addresses are public (``--public-only``)
     foreign_errors.py   turns errors of aiohttp and of the system into cfetch's errors
     network.py          proxy, logins, CAs, client certificate: read and checked before the first request
@@ -52,8 +53,8 @@ When it fails: every method raises a ``SourceError`` whose type says whether ano
 caller keeps all bytes that were read. No error, log line or event holds a URL, a header or a token. A
 connection that carried a straggler never goes back to the pool.
 
-Where to change: the treatment of a 429 is in ``STATUS`` in ``statuses.py`` (it throttles), ``next_step`` in
-``retry.py`` (how long this entry waits) and ``engine/hosts.py`` (how many requests its host gets from then
-on). ``engine/attempt.py`` makes the error, with its Retry-After; ``document.py`` retries manifests and API
-pages with its own back-off.
+Where to change: the treatment of a 429 is in ``STATUS`` in ``statuses.py`` (it throttles), in
+``next_step.py`` (how long this entry waits) and in ``engine/hosts.py`` (how many requests its host gets from
+then on). ``engine/attempt.py`` makes the error, with its Retry-After; ``document.py`` retries manifests and
+API pages with its own back-off.
 """

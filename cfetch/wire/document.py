@@ -23,7 +23,8 @@ from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.headers import Headers
 from cfetch.wire.judge import judge
-from cfetch.wire.retry import Limits, Spent, next_step
+from cfetch.wire.next_step import Spent, next_step
+from cfetch.wire.retry import Limits
 from cfetch.wire.transport import Response, Transport
 from cfetch.wire.verdict import Asked, ReplyAction, Verdict
 

@@ -1,4 +1,6 @@
-"""Decides the step after a failed try. It is pure arithmetic; the random number is passed in.
+"""How long clients wait before they ask again: back-off, the budget of a run, and who is refused. Pure.
+
+The random number is passed in; ``next_step.py`` decides what a failed try is followed by.
 
 Back-off is "full jitter": uniform between 0 and min(cap, base x 2^n) (AWS Architecture Blog, "Exponential
 Backoff and Jitter", 2015), so that clients that failed together do not come back together.
@@ -10,12 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.base.backoff import double_from
-from cfetch.base.errors import Corrupt, Expired, NotReady, SourceError, Straggling, Throttled, Transient
 
 BASE_S = 0.5  # two quick tries fit into the time a proxy takes to fail over
 CAP_S = 32.0  # as in the CloudFetch driver; presigned links do not live through longer waits
-MOST_SHOWN_S = 1e9  # a header may state any number, also one that is infinite
-MAX_REFRESHES = 3  # a link that is refused after three renewals is revoked, and not expired
 RETRY_SHARE = 0.2  # retries for each first request, as in Twitter's Finagle ("RetryBudget")
 RETRIES_PER_S = 10.0  # retries that are always allowed, so that a short run can try again
 MAX_SAVED_RETRIES = 100.0  # the most retries that a long time without errors can save up
@@ -30,27 +29,6 @@ class Limits(msgspec.Struct, frozen=True, gc=False):
 
     max_attempts: int
     retry_budget_s: float
-
-
-class Spent(msgspec.Struct, frozen=True, gc=False):
-    """The tries and seconds spent, with this failed try; ``corrupt`` tries brought wrong bytes."""
-
-    errors: int
-    refreshes: int
-    elapsed_s: float
-    corrupt: int = 0
-
-
-class NextStep(msgspec.Struct, frozen=True, gc=False):
-    """The next step; ``delay_s`` None means give up, and ``reason`` says which limit was reached.
-
-    ``refresh``: try with a fresh link; ``leave``: try another source, and never this source again.
-    """
-
-    delay_s: float | None
-    refresh: bool = False
-    leave: bool = False
-    reason: str = ""
 
 
 class RetryBudget:
@@ -131,63 +109,3 @@ class Refusals:
 def backoff_s(errors: int, jitter: float) -> float:
     """Seconds to wait after the ``errors``-th failure (from 1); ``jitter`` is uniform in [0, 1)."""
     return jitter * double_from(BASE_S, errors - 1, CAP_S)
-
-
-def next_step(
-    error: SourceError,
-    spent: Spent,
-    limits: Limits,
-    *,
-    jitter: float,
-    can_refresh: bool,
-    others: bool = False,
-    untried: bool = False,
-    joined: bool = False,
-) -> NextStep:
-    """Choose the step after a failed try.
-
-    ``others``: the entry has other sources that may be asked; ``untried``: some of them have not failed yet.
-    ``joined``: the try continued earlier bytes, so the wrong bytes may be the earlier bytes.
-    """
-    if isinstance(error, Straggling):
-        return NextStep(0.0)
-    if isinstance(error, Expired) and can_refresh and spent.refreshes < MAX_REFRESHES:
-        return NextStep(0.0, refresh=True)
-    blamed = isinstance(error, Expired) or (isinstance(error, Corrupt) and not joined)
-    if others and (not error.retryable or blamed):
-        return NextStep(0.0, leave=True)
-    if isinstance(error, Expired):
-        if can_refresh:
-            return NextStep(None, reason=f"refused after {MAX_REFRESHES} fresh links")
-        return NextStep(
-            None,
-            reason="the link was refused or has expired, and cfetch has no way to get a fresh one "
-            "(--refresh-command is one); if its host asks for a login, see --bearer-env, --header and "
-            "--cookies",
-        )
-    if not error.retryable:
-        return NextStep(None)
-    if isinstance(error, Corrupt) and spent.corrupt > 1:
-        return NextStep(None, reason="the file was fetched again and is still wrong")
-    if isinstance(error, Corrupt) and joined:
-        return NextStep(0.0)  # nobody has been asked for the whole file yet
-    if spent.errors >= limits.max_attempts:
-        return NextStep(
-            None, reason=f"gave up after {spent.errors} {'try' if spent.errors == 1 else 'tries'}"
-        )
-    return NextStep(0.0) if untried else _wait(error, spent, limits, jitter)
-
-
-def _wait(error: SourceError, spent: Spent, limits: Limits, jitter: float) -> NextStep:
-    """Wait for the next try: by back-off, or as long as the server asks for."""
-    delay = backoff_s(spent.errors, jitter)
-    asked = ""
-    if isinstance(error, Throttled | Transient) and error.retry_after_s is not None:
-        delay = max(delay, error.retry_after_s)
-        asked = f"its server asks for a pause of {min(delay, MOST_SHOWN_S):.0f} s, so "
-    if spent.elapsed_s + delay > limits.retry_budget_s:
-        budget = f"the next try would exceed the retry budget of {limits.retry_budget_s:g} s"
-        if isinstance(error, NotReady):
-            budget += " (--retry-budget)"
-        return NextStep(None, reason=asked + budget)
-    return NextStep(delay)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from cfetch.base.errors import LocalFault
 from cfetch.engine.segments import MOST_FAILURES
+from cfetch.wire.next_step import MAX_REFRESHES
 from cfetch.wire.partial_replies import MAX_SKIPPED_BYTES
-from cfetch.wire.retry import MAX_REFRESHES
 from tests.faults.world import hex_of
 
 __all__ = ["Breach", "Checks"]

@@ -27,8 +27,9 @@ from cfetch.straggler import burst, regime
 from cfetch.straggler.stall import find_stalled
 from cfetch.timeline.attempts import Attempts
 from cfetch.wire.judge import judge
+from cfetch.wire.next_step import next_step
 from cfetch.wire.rate import Limiter
-from cfetch.wire.retry import Limits, next_step
+from cfetch.wire.retry import Limits
 from tests.faults.disk import Disk
 from tests.faults.life import simulate
 from tests.faults.servers import Body, Network

@@ -5,16 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cfetch.base.errors import Corrupt, Expired, Refused, Straggling, Throttled, Transient
-from cfetch.wire.retry import (
-    CAP_S,
-    Limits,
-    Matter,
-    NextStep,
-    Refusals,
-    Spent,
-    backoff_s,
-    next_step,
-)
+from cfetch.wire.next_step import NextStep, Spent, next_step
+from cfetch.wire.retry import CAP_S, Limits, Matter, Refusals, backoff_s
 
 LIMITS = Limits(max_attempts=3, retry_budget_s=100.0)
 

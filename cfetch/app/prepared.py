@@ -211,7 +211,7 @@ class Prepared:
 
         with self._table(_make_note(listener)) as table:
             patience_s = self._settings.placement_deadline
-            return wait_for_leader(table, self._on_timeline.instant, self._unseen, patience_s)
+            return wait_for_leader(table, self._on_timeline.instant, self._unseen, patience_s, listener)
 
     def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:
         """Download, and write what a run leaves besides its files: metrics, failures, tables."""

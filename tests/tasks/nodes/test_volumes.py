@@ -231,10 +231,12 @@ def test_a_node_that_lacks_a_volume_leads_no_run(monkeypatch):
     courses = iter([Course.ENDED, Course.RUNNING, Course.COMPLETED])
     monkeypatch.setattr(joining, "find_epoch", lambda table, instant: 1)
     monkeypatch.setattr(joining, "read_course", lambda *facts: next(courses, Course.ENDED))
-    waits = [wait_for_leader(table, "i", [Path("/b")], 9.0) for _ in range(2)]
+    notes: list[Any] = []
+    waits = [wait_for_leader(table, "i", [Path("/b")], 9.0, notes.append) for _ in range(2)]
     assert waits == [True, False]
+    assert ["sees /b to lead" in event.note for event in notes] == [True]
     with pytest.raises(LocalFault, match="cannot lead, as it does not see /b"):
-        wait_for_leader(table, "i", [Path("/b")], 9.0)
+        wait_for_leader(table, "i", [Path("/b")], 9.0, notes.append)
 
 
 def test_a_node_that_has_joined_without_a_volume_asks_before_it_leads():

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cfetch.run.traces import Traces
     from cfetch.show.plan_view import Preview, Scheduled
     from cfetch.tasks.nodes.board import SharedJob
+    from cfetch.tasks.nodes.engine import NodesEngine
 
 KEEP_S = 30 * 86_400.0  # completed plans stay on the timeline for a month, then in its archive
 
@@ -63,6 +64,7 @@ class Prepared:
         self.traces: Traces | None = None  # what to remove at the end
         self._frame: RunFrame | None = None
         self._interrupted: Interrupted | None = None
+        self._unseen: Sequence[Path] = ()  # volumes of a run that this one has joined
 
     @property
     def notes(self) -> Sequence[str]:
@@ -124,6 +126,7 @@ class Prepared:
         _refuse_tables(self._settings, self._volumes.roots)
         with self._table(_make_note(listener)) as table:
             knowledge, note = self._earlier_runs()
+            engine: Engine
             if together:
                 engine, about_engine = self._make_node(table, knowledge), None
             else:
@@ -188,10 +191,27 @@ class Prepared:
                 return None
             epoch, job = joined
             engine = self._make_node(table, self._earlier_runs()[0], job)
+            self._unseen = engine.unseen
             over = find_over(self._state / "plans" / self._on_timeline.instant / "receipts", epoch)
             return self._make_frame(engine).go(
                 JoinedGuard(table, self._on_timeline.instant, epoch, over), None, listener
             )
+
+    def may_take_part(self, listener: Listener) -> bool:
+        """Whether to lead the plan, or to join its run again; False: it is completed.
+
+        A machine that did not see all volumes of the run that it joined waits here until another one leads.
+
+        Raises:
+            LocalFault: nobody leads for ``--placement-deadline``, or the timeline cannot be read.
+        """
+        if not self._unseen:
+            return True
+        from cfetch.tasks.nodes.joining import wait_for_leader
+
+        with self._table(_make_note(listener)) as table:
+            patience_s = self._settings.placement_deadline
+            return wait_for_leader(table, self._on_timeline.instant, self._unseen, patience_s, listener)
 
     def _bring(self, engine: Engine, execution: Execution, listener: Listener) -> Summary:
         """Download, and write what a run leaves besides its files: metrics, failures, tables."""
@@ -227,7 +247,9 @@ class Prepared:
             frame.interrupt(self._interrupted)
         return frame
 
-    def _make_node(self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None) -> Engine:
+    def _make_node(
+        self, table: Table, knowledge: Knowledge, joined: "SharedJob | None" = None
+    ) -> "NodesEngine":
         from cfetch.app.task_engines import make_nodes_engine  # only --together has several machines
 
         return make_nodes_engine(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cfetch.base.clock import Clock
     from cfetch.run.fresh_links import ManifestRef
     from cfetch.tasks.nodes.board import SharedJob
+    from cfetch.tasks.nodes.engine import NodesEngine
 
 NOT_HERE = (
     "Spark prepares a list of this size, or a directory of lists, by itself, and this program, which would "
@@ -70,7 +71,7 @@ def make_nodes_engine(
     joined: "SharedJob | None" = None,
     *,
     count_processes: Callable[[Plan, RunContext], tuple[int, str | None]],
-) -> Engine:
+) -> "NodesEngine":
     """Make the engine of one of several machines that bring the plan together.
 
     ``joined``: the job of the run that leads the others; None: this run leads. ``count_processes``: how many

@@ -29,7 +29,8 @@ shares first; then one of them takes the plan over in a new epoch, as after the 
 it. Ctrl-C ends one node, and the others go on.
 
 With several volumes nobody but the leader can deal: if it dies, the others bring what they have, and one of
-them takes the plan over. What a volume refuses goes back to the leader, and its batches wait for another.
+them that sees all volumes takes the plan over. What a volume refuses goes back to the leader, and its batches
+wait for another.
 
 Where to change: ``Board.take`` in ``board.py`` decides which share a node claims; with several volumes that
 is ``PlacedShares``.

@@ -75,6 +75,11 @@ class NodesEngine(ShareEngine):
         setup = DriverSetup(plan, root, state, settings, origin, here.clock, knowledge, tasks.roots)
         super().__init__(tasks, setup)
 
+    @property
+    def unseen(self) -> Sequence[Path]:
+        """The volumes of the leader that this node does not see."""
+        return self._tasks.blind
+
     def bring(self, run: Run) -> CfetchError | None:
         """Implements ``Engine.bring``. Returns Held if the leader's run ended before all shares were over."""
         driver = self.drive(run)

@@ -1,8 +1,9 @@
-"""Waits until the run that holds a plan lets other nodes join."""
+"""Waits until the run that holds a plan lets other nodes join, or until another node leads."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from cfetch.base.errors import Held
+from cfetch.base.errors import Held, LocalFault
 from cfetch.base.events import Listener, RunNoted
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.engine import LOOK_S, find_board, is_open_to_nodes
@@ -38,3 +39,29 @@ def wait_for_board(
             )
         table.node.sleep(LOOK_S)
     return None
+
+
+def wait_for_leader(
+    table: Table, instant: str, unseen: Sequence[Path], patience_s: float, listener: Listener
+) -> bool:
+    """Wait until another node leads the plan; False: the plan is completed.
+
+    A node that does not see all volumes must not lead: it would bring what stands on the others again.
+
+    Raises:
+        LocalFault: nobody leads for ``patience_s``, or the timeline cannot be read.
+    """
+    began_s, shown = table.node.monotonic(), ", ".join(map(str, unseen))
+    is_noted = False
+    while (course := read_course(table, instant, find_epoch(table, instant))) is Course.ENDED:
+        if table.node.monotonic() - began_s > patience_s:
+            raise LocalFault(
+                f"the machine that led plan {instant} has ended, and this one cannot lead, as it does not "
+                f"see {shown}; run the same command on a machine that sees all volumes"
+            )
+        if not is_noted:
+            note = f"the machine that led has ended: waits for one that sees {shown} to lead plan {instant}"
+            listener(RunNoted(t_s=0.0, note=note))
+            is_noted = True
+        table.node.sleep(LOOK_S)
+    return course is Course.RUNNING

@@ -5,26 +5,30 @@ import json
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cfetch.app.several_machines import run_together
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, LocalFault, VolumeFault
 from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.nodes import engine
+from cfetch.tasks.nodes import engine, joining
 from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
 from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.desk import Crew, Desk
 from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
+from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.work import Share
+from cfetch.timeline.execution import Course
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table
 from tests.crash.process import started
@@ -218,6 +222,45 @@ def test_the_leaders_word_that_all_is_over_counts_after_its_run(tmp_path):
             guard.confirm()
         over.touch()
         guard.confirm()
+
+
+def test_a_node_that_lacks_a_volume_leads_no_run(monkeypatch):
+    """It waits until another node leads, or the plan is completed: it would bring again what it lacks."""
+    clock = iter(range(99))
+    table: Any = double(node=double(monotonic=lambda: next(clock), sleep=lambda seconds: None))
+    courses = iter([Course.ENDED, Course.RUNNING, Course.COMPLETED])
+    monkeypatch.setattr(joining, "find_epoch", lambda table, instant: 1)
+    monkeypatch.setattr(joining, "read_course", lambda *facts: next(courses, Course.ENDED))
+    notes: list[Any] = []
+    waits = [wait_for_leader(table, "i", [Path("/b")], 9.0, notes.append) for _ in range(2)]
+    assert waits == [True, False]
+    assert ["sees /b to lead" in event.note for event in notes] == [True]
+    with pytest.raises(LocalFault, match="cannot lead, as it does not see /b"):
+        wait_for_leader(table, "i", [Path("/b")], 9.0, notes.append)
+
+
+def test_a_node_that_has_joined_without_a_volume_asks_before_it_leads():
+    """It does not take the plan when the leader's run has ended; one that sees all volumes does."""
+    calls: list[str] = []
+
+    class Node(SimpleNamespace):
+        """Joins a run whose leader dies; another run completes the plan then."""
+
+        def may_take_part(self, listener):
+            calls.append("may take part")
+            return calls.count("join") == 0
+
+        def run(self, listener, *, together):
+            calls.append("run")
+            raise Held("another run has the plan")
+
+        def join(self, listener):
+            calls.append("join")
+            assert calls.count("join") == 1
+
+    node: Any = Node()
+    assert run_together(node, print) is None
+    assert calls == ["may take part", "run", "join", "may take part"]
 
 
 @pytest.mark.parametrize(("completed", "said"), [(3, ["a", "b, surely"]), (2, ["a"])])

@@ -54,12 +54,19 @@ class Labels:
 
     def check(self, root: Path) -> None:
         """Raise VolumeFault if earlier runs have seen another volume at ``root``."""
-        known = self._known.get(str(root))
-        if known is not None and read_label(root) != known:
+        known, label = self._known.get(str(root)), read_label(root)
+        if known is None or label == known:
+            return
+        before = next((place for place, other in self._known.items() if other == label), None)
+        if before is not None:
             raise VolumeFault(
-                f"{root} is not the volume that earlier runs have used; is it mounted? If it is a new disk, "
-                f"remove {self._path}"
+                f"{root} is the volume that earlier runs have used as {printable(before, 1000)}; mount each "
+                "disk where it was"
             )
+        raise VolumeFault(
+            f"{root} is not the volume that earlier runs have used; is it mounted? If it is a new disk, "
+            f"remove {self._path}"
+        )
 
     def put(self, root: Path) -> None:
         """Label the volume at ``root`` unless it has a label, and let the state know it.

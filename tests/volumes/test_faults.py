@@ -13,7 +13,7 @@ from cfetch.base.errors import Held, VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, EntryFinished, Progress, RunStopping, VolumePaused
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
-from cfetch.run.labels import require_mount
+from cfetch.run.labels import Labels, require_mount
 from cfetch.storage.directory import Directory
 from tests.gate import Gate
 from tests.volumes.scene import KIB, Scene, named, under
@@ -261,6 +261,20 @@ async def test_a_disk_that_is_not_mounted_is_not_filled_below_its_mount(tmp_path
         (state / "volumes.json").unlink()
         assert (await scene.run(state=str(state))).paused == []
     assert {str(root) for root in scene.to} == set(json.loads((state / "volumes.json").read_text()))
+
+
+def test_two_disks_that_were_swapped_are_told_from_new_ones(tmp_path):
+    """Whoever removed the state's file of labels then would have their files brought twice."""
+    roots = [tmp_path / "v0", tmp_path / "v1"]
+    for root in roots:
+        (root / ".cfetch").mkdir(parents=True)
+        Labels(tmp_path).put(root)
+    roots[0].rename(tmp_path / "aside")
+    roots[1].rename(roots[0])
+    (tmp_path / "aside").rename(roots[1])
+    why = f"{roots[0]} is the volume that earlier runs have used as {roots[1]}; mount"
+    with pytest.raises(VolumeFault, match=why):
+        Labels(tmp_path).check(roots[0])
 
 
 async def test_with_mounted_no_bare_directory_is_filled(tmp_path, namespaces):

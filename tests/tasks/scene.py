@@ -18,11 +18,13 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.receipts import ReceiptReader, ReportedEvent, TaskReport
 from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec, Share
+from tests.engine.drive import tree
 from tests.manifest.frozen import freeze
 
 __all__ = [
     "asked",
     "download",
+    "everything",
     "files_of",
     "read_receipts",
     "served",
@@ -51,6 +53,12 @@ def files_of(count, size_bytes=1000, folder="d"):
     """Synthetic files by name."""
     names = [f"{folder}/{n:04d}.bin" for n in range(count)]
     return {name: Synthetic(name, size_bytes) for name in names}
+
+
+def everything(volumes):
+    """All files, each of which has to stand once."""
+    assert max(Counter(name for volume in volumes for name in tree(volume)).values()) == 1
+    return {name: data for volume in volumes for name, data in tree(volume).items()}
 
 
 @contextmanager

@@ -93,7 +93,7 @@ class _PlacedSparkTasks(SparkTasks):
                 raise UsageError(
                     "with several --to, tasks ask this program which volume each batch goes to, and through "
                     "Spark Connect, or without spark.driver.host, they cannot reach it; use a session of "
-                    "program's own (--spark-master spark://..., or spark-submit), or give one --to"
+                    "the program's own (--spark-master spark://..., or spark-submit), or give one --to"
                 )
             try:
                 yield

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from cfetch.tasks.shares import cut
 from tests.cluster.standalone import children, descendants
 from tests.engine.drive import tree
 from tests.tasks.processes.test_named_batches import BATCHES, FILES, find_wrong, write_batches
-from tests.tasks.scene import asked, served, whole
+from tests.tasks.scene import asked, everything, served, whole
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -28,12 +27,6 @@ def bring(manifest, volumes, told=lambda _: None, **settings):
     options = Settings(to=to, engine="spark", mitigation=False, **settings)
     with prepare(str(manifest), options, env={}) as prepared:
         return prepared.run(told)
-
-
-def everything(volumes):
-    """All files, each of which has to stand once."""
-    assert max(Counter(name for volume in volumes for name in tree(volume)).values()) == 1
-    return {name: data for volume in volumes for name, data in tree(volume).items()}
 
 
 def test_each_batch_goes_to_one_volume_as_a_whole(tmp_path):

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from tests.engine.drive import tree
 from tests.tasks.processes.test_named_batches import BATCHES, FILES, find_wrong, write_batches
-from tests.tasks.scene import asked, served, whole
+from tests.tasks.scene import asked, everything, served, whole
 
 THREE = [word for name in "abc" for word in ("--to", name)]
 
@@ -51,4 +50,4 @@ def test_the_verbs_agree_on_what_was_brought(tmp_path, more):
     assert again["files"]["skipped"] == len(FILES)
     assert seen == seen[:1] * 4
     assert seen[0]["files"] == len(FILES)
-    assert {name: data for volume in volumes for name, data in tree(volume).items()} == whole(FILES)
+    assert everything(volumes) == whole(FILES)

@@ -1,7 +1,5 @@
 """Several volumes, brought by two processes: each batch whole on one of them, each file once."""
 
-from collections import Counter
-
 from cfetch.app.download import prepare
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import BatchPlaced, Event, RunNoted
@@ -9,7 +7,7 @@ from cfetch.plugins.lab.bench.origin import Origin
 from tests.engine.drive import tree
 from tests.tasks.processes.test_named_batches import BATCHES, FILES, find_wrong, write_batches
 from tests.tasks.processes.test_processes import workers
-from tests.tasks.scene import asked, files_of, served, whole, write_manifest
+from tests.tasks.scene import asked, everything, files_of, served, whole, write_manifest
 from tests.volumes.conftest import namespaces
 from tests.volumes.scene import KIB, Scene, named
 from tests.volumes.test_dead_mount import DEAD, dead_mounts
@@ -25,12 +23,6 @@ def bring(manifest, volumes, told=lambda _: None, **settings):
         str(manifest), Settings(to=to, processes=2, mitigation=False, **settings), env={}
     ) as prepared:
         return prepared.run(told)
-
-
-def everything(volumes):
-    """All files, each of which has to stand once."""
-    assert max(Counter(name for volume in volumes for name in tree(volume)).values()) == 1
-    return {name: data for volume in volumes for name, data in tree(volume).items()}
 
 
 def test_each_batch_goes_to_one_volume_as_a_whole(tmp_path, workers):

@@ -45,7 +45,7 @@ from cfetch.show.counts import LiveCounts
 from cfetch.show.digest import make_digest
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
-from cfetch.tasks.hub.messages import TaskBeat
+from cfetch.tasks.hub.messages import RunLimits, TaskBeat
 from cfetch.tasks.hub.receipts import (
     REPORTED,
     STOP_NAME,
@@ -346,7 +346,16 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
 
 
 def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
-    who = TaskBeat(task=copy.task, executor=copy.executor)
+    limits = None
+    if spec.hub is not None and spec.hub.is_shared:
+        settings = spec.settings
+        limits = RunLimits(
+            run=spec.instant,
+            config=settings.straggler,
+            per_host=settings.per_host,
+            rates=settings.rates,
+        )
+    who = TaskBeat(task=copy.task, executor=copy.executor, limits=limits)
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 

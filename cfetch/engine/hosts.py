@@ -100,6 +100,7 @@ class Hosts:
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self.limits = limits
         self._hosts: dict[str, HostState] = {}
+        self.first = most  # places of a host that has not answered yet; other processes may begin there too
         self._leases = NO_LEASES
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
@@ -201,14 +202,16 @@ class Hosts:
         return None
 
     def note_life(self, name: str) -> bool:
-        """Note that an attempt at ``name`` has brought bytes. Returns whether a trouble or a pause ends."""
+        """Note that an attempt at ``name`` has brought bytes. Returns whether more may start there now."""
         host = self._hosts[name]
-        was_in_trouble = host.trouble_s is not None or host.refusals.unclear_window is not None
+        opens = host.trouble_s is not None or host.refusals.unclear_window is not None or self._begins(host)
         host.clear_refusal()
         host.answered = True
         host.trouble_s = None
         self._close_breaker(name, host)
-        return was_in_trouble
+        if self._begins(host):
+            host.window = min(float(self._most), host.window + 1.0)
+        return opens
 
     def take_place(self, name: str, size_bytes: int = 0) -> None:
         """Take a place at ``name`` for an attempt that wants ``size_bytes``, as far as that is known."""
@@ -227,7 +230,7 @@ class Hosts:
         host.load_bytes -= size_bytes
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.end_probe(now_s)
-        is_idle = not host.running and host.is_plain(self._most)
+        is_idle = not host.running and host.is_plain(min(self._most, self.first))
         if is_idle and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.slots):
@@ -284,7 +287,8 @@ class Hosts:
         host.throttling.rounds = host.throttling.too_long = 0
         if host.breaker is not CLOSED:
             self._close_breaker(name, host)
-        host.window = min(float(self._most), host.window + 1.0 / host.window)
+        more = 1.0 if self._begins(host) else 1.0 / host.window
+        host.window = min(float(self._most), host.window + more)
         if error is None:
             if host.limit.is_in_use:
                 host.limit.note_file(now_s, started_s)
@@ -380,9 +384,15 @@ class Hosts:
         host = self._hosts.get(name)
         return 0.0 if host is None or host.width is None else host.width.slack_s
 
+    def _begins(self, host: HostState) -> bool:
+        """Whether each answer brings one more place, so that they double in a round: nothing was refused."""
+        return host.throttling.cut_s < 0 and host.window < self._most
+
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)
-        host = HostState(float(self._most), None if self._new_width is None else self._new_width(served))
+        host = HostState(
+            float(min(self._most, self.first)), None if self._new_width is None else self._new_width(served)
+        )
         host.is_capped = served > 0
         return host
 

@@ -194,6 +194,10 @@ class Pool:
         self._transport.keep_at_most(leases)
         self._parts.dispatch.wake()
 
+    def begin_with(self, places: int) -> None:
+        """Begin with so many places at each host, as other pools begin there too; answers bring more."""
+        self._parts.hosts.first = places
+
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """Call ``Hosts.demand``, for a pool that shares its hosts with others."""
         count = self._parts.commitment.count_left
@@ -270,7 +274,7 @@ class Pool:
                 self._parts.switch.fail(fault)
 
     def _note_life(self, host: str) -> None:
-        """Note that a host brings bytes: if it was in trouble, more attempts may start there at once."""
+        """Note that a host brings bytes, so that more attempts may start there at once."""
         if self._parts.hosts.note_life(host):
             self._parts.dispatch.wake()
 

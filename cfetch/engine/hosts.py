@@ -202,16 +202,14 @@ class Hosts:
         return None
 
     def note_life(self, name: str) -> bool:
-        """Note that an attempt at ``name`` has brought bytes. Returns whether more may start there now."""
+        """Note that an attempt at ``name`` has brought bytes. Returns whether a trouble or a pause ends."""
         host = self._hosts[name]
-        opens = host.trouble_s is not None or host.refusals.unclear_window is not None or self._begins(host)
+        was_in_trouble = host.trouble_s is not None or host.refusals.unclear_window is not None
         host.clear_refusal()
         host.answered = True
         host.trouble_s = None
         self._close_breaker(name, host)
-        if self._begins(host):
-            host.window = min(float(self._most), host.window + 1.0)
-        return opens
+        return was_in_trouble
 
     def take_place(self, name: str, size_bytes: int = 0) -> None:
         """Take a place at ``name`` for an attempt that wants ``size_bytes``, as far as that is known."""
@@ -360,9 +358,13 @@ class Hosts:
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
         left_s = left_bytes * now_s / came if came else 0.0
         for name, host in self._hosts.items():
+            had = host.slots
+            if self._begins(host):
+                answering = 2 * (host.running - waiting.get(name, 0))
+                host.window = min(float(self._most), max(host.window, answering))
+                rose = rose or host.slots > had
             if host.width is None or not host.running:
                 continue
-            had = host.slots
             host.limit.raise_if_due(now_s, is_leased=name in self._leases.by_host)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)

@@ -274,7 +274,7 @@ class Pool:
                 self._parts.switch.fail(fault)
 
     def _note_life(self, host: str) -> None:
-        """Note that a host brings bytes, so that more attempts may start there at once."""
+        """Note that a host brings bytes: if it was in trouble, more attempts may start there at once."""
         if self._parts.hosts.note_life(host):
             self._parts.dispatch.wake()
 

@@ -88,11 +88,14 @@ def test_a_host_that_others_ask_too_gets_more_places_with_each_answer():
         for _ in range(answers):
             tell(hosts, None)
         assert places(hosts) == expected
-    hosts.take_place("large")
-    assert (hosts.note_life("large"), hosts.bears("large")) == (True, (1, 3))
+    for _ in range(2):
+        hosts.take_place("large")
+    assert not hosts.adjust_widths(0.0, 0.0, {}, calm=True, waiting={"large": 1})
+    assert hosts.adjust_widths(0.0, 0.0, {}, calm=True)
+    assert hosts.bears("large") == (2, 4)
     tell(hosts, Throttled("no", http_status=429), name="large")
-    assert hosts.note_life("large")  # its trouble is over
-    assert (hosts.note_life("large"), hosts._hosts["large"].slots) == (False, 1)
+    assert not hosts.adjust_widths(0.0, 0.0, {}, calm=True)
+    assert hosts.bears("large") == (2, 2)
 
 
 def test_c41_one_round_of_refusals_halves_once():

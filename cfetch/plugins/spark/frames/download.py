@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
@@ -42,7 +43,6 @@ from cfetch.plugins.spark.frames.task_log import make_accumulator
 from cfetch.plugins.spark.job import find_context, sends_encrypted
 from cfetch.plugins.spark.preflight import check_task_python
 from cfetch.plugins.spark.session import refuse_older_spark, spark_session
-from cfetch.tasks.hub.messages import HubAddress
 
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
@@ -119,8 +119,9 @@ def download(
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
         spread = choose_spread(df, tasks, options.settings, profile)
         hub = open_frame_hub(spark)
-        address = None if hub is None else hub.address
-        work = _prepare(options, columns, spread, is_scratch=to is None, hub=address)
+        work = _prepare(options, columns, spread, is_scratch=to is None)
+        if hub is not None:
+            work = work._replace(spec=msgspec.structs.replace(work.spec, hub=hub.address))
         totals = make_accumulator(find_context(spark), spread.tasks)
         work = work._replace(links=_choose_links(spark, renew, options, hub), totals=totals, prefix=prefix)
         rows = spread_rows(df, spread, columns, options.settings)
@@ -205,13 +206,11 @@ def _choose_links(
     return source if hub is None or sends_encrypted(spark) else hub.add(source)
 
 
-def _prepare(
-    options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool, hub: HubAddress | None
-) -> PieceWork:
+def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> PieceWork:
     """Make the directory of this frame, unless tasks have to do it."""
     has_receipts = not is_scratch and not options.is_store
     makes = is_remote() and has_receipts  # the server's machines may have other disks than this one
-    work = _make_work(options, columns, spread, is_scratch=is_scratch, makes=makes, hub=hub)
+    work = _make_work(options, columns, spread, is_scratch=is_scratch, makes=makes)
     if has_receipts and not makes:
         open_row_directory(options, work.spec)
         sweep_frames(Path(work.spec.receipts).parents[1], options.root)
@@ -219,16 +218,10 @@ def _prepare(
 
 
 def _make_work(
-    options: Options,
-    columns: dict[str, str],
-    spread: Spread,
-    *,
-    is_scratch: bool,
-    makes: bool,
-    hub: HubAddress | None = None,
+    options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool, makes: bool
 ) -> PieceWork:
     identity = uuid.uuid4().hex  # a new call tries failed rows again
     is_kept = not options.is_store
     directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
-    spec = make_run_spec(options, directory, "a data frame", slots=spread.at_a_time, hub=hub)
+    spec = make_run_spec(options, directory, "a data frame", slots=spread.at_a_time)
     return PieceWork(options, spec, columns, is_scratch, makes, spread.sharers)

@@ -195,7 +195,7 @@ def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
 
 
 def make_run_spec(
-    options: Options, directory: Path, manifest: str, *, slots: int, hub: HubAddress | None
+    options: Options, directory: Path, manifest: str, *, slots: int, hub: HubAddress | None = None
 ) -> RunSpec:
     """The facts that all tasks need. The name of ``directory`` takes the place of a plan's instant.
 

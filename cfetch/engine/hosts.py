@@ -54,10 +54,14 @@ class Pause(NamedTuple):
 
 
 class _Leases(NamedTuple):
-    """The own parts of limits for several processes; ``others``: at each host that has no lease."""
+    """The own parts of limits for several processes; ``others``: at each host that has no lease.
+
+    ``first``: places of a host that has not answered yet, as the other processes begin there too.
+    """
 
     by_host: Mapping[str, int] = NONE
     others: int | None = None
+    first: float = inf
 
     def find(self, name: str) -> int | None:
         return self.by_host.get(name, self.others)
@@ -100,7 +104,6 @@ class Hosts:
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self.limits = limits
         self._hosts: dict[str, HostState] = {}
-        self.first = most  # places of a host that has not answered yet; other processes may begin there too
         self._leases = NO_LEASES
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
@@ -110,7 +113,11 @@ class Hosts:
 
         ``others``: the limit at each host that has no lease. Attempts under way continue.
         """
-        self._leases = _Leases(leases, others)
+        self._leases = _Leases(leases, others, self._leases.first)
+
+    def begin_with(self, places: int) -> None:
+        """Begin with so many places at each host; each answer brings one more."""
+        self._leases = self._leases._replace(first=places)
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
         """How many attempts have a place at ``name``, and how many would have one without a lease.
@@ -228,7 +235,7 @@ class Hosts:
         host.load_bytes -= size_bytes
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.end_probe(now_s)
-        is_idle = not host.running and host.is_plain(min(self._most, self.first))
+        is_idle = not host.running and host.is_plain(min(self._most, self._leases.first))
         if is_idle and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.slots):
@@ -393,7 +400,8 @@ class Hosts:
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)
         host = HostState(
-            float(min(self._most, self.first)), None if self._new_width is None else self._new_width(served)
+            float(min(self._most, self._leases.first)),
+            None if self._new_width is None else self._new_width(served),
         )
         host.is_capped = served > 0
         return host

@@ -195,8 +195,8 @@ class Pool:
         self._parts.dispatch.wake()
 
     def begin_with(self, places: int) -> None:
-        """Begin with so many places at each host, as other pools begin there too; answers bring more."""
-        self._parts.hosts.first = places
+        """Call ``Hosts.begin_with``, for a pool that is one of several on the same hosts."""
+        self._parts.hosts.begin_with(places)
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """Call ``Hosts.demand``, for a pool that shares its hosts with others."""

@@ -43,7 +43,7 @@ class HubAddress(NamedTuple):
     is_shared: bool = False
 
 
-class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
+class SharedRun(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the runs of a shared hub a task belongs to, and what holds for all tasks of that run."""
 
     run: str
@@ -81,7 +81,7 @@ class TaskBeat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     samples: list[SpeedSample] = []
     finished: int = 0
     over: bool = False
-    limits: RunLimits | None = None
+    limits: SharedRun | None = None
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ from cfetch.show.counts import LiveCounts
 from cfetch.show.digest import make_digest
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
-from cfetch.tasks.hub.messages import RunLimits, TaskBeat
+from cfetch.tasks.hub.messages import SharedRun, TaskBeat
 from cfetch.tasks.hub.receipts import (
     REPORTED,
     STOP_NAME,
@@ -352,7 +352,7 @@ def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) 
     limits = None
     if spec.hub is not None and spec.hub.is_shared:
         settings = spec.settings
-        limits = RunLimits(
+        limits = SharedRun(
             run=spec.instant,
             config=settings.straggler,
             per_host=settings.per_host,

@@ -45,7 +45,7 @@ RENEW_S = 2.0
 LOOK_S = 0.25  # of those who wait
 
 
-class Turn(NamedTuple):
+class LockTurn(NamedTuple):
     """The right to bring something. ``number``: how many have stood still before; ``renew`` as work moves."""
 
     number: int
@@ -96,7 +96,7 @@ def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
     return [record for record in receipt.records if record.id in wanted]
 
 
-def _name_copy(copy: TaskCopy, turn: Turn) -> TaskCopy:
+def _name_copy(copy: TaskCopy, turn: LockTurn) -> TaskCopy:
     """The copy with a number of its own, as another one that stands still may wake up."""
     if not turn.number:
         return copy
@@ -165,7 +165,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def take_turn(path: Path) -> Iterator[Turn]:
+def take_turn(path: Path) -> Iterator[LockTurn]:
     """Keep all others out of the ``with`` for as long as its work moves. Raises LocalFault.
 
     One that waits for somebody who stands still goes on beside it, and others wait for that one then.
@@ -174,7 +174,7 @@ def take_turn(path: Path) -> Iterator[Turn]:
         own = path.with_name(f"{path.name}-{number}") if number else path
         with _open_lock(own) as file:
             if _wait_for_turn(file, own):
-                yield Turn(number, _Renewal(file))
+                yield LockTurn(number, _Renewal(file))
                 return
 
 

@@ -26,7 +26,7 @@ from cfetch.base.events import fan_out
 from cfetch.base.records import FileRecord
 from cfetch.manifest.urls import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
-from cfetch.plugins.spark.frames.once import Turn, hold_lock, take_turn
+from cfetch.plugins.spark.frames.once import LockTurn, hold_lock, take_turn
 from cfetch.plugins.spark.frames.pieces import (
     PIECE_BYTES,
     PIECE_ROWS,
@@ -158,7 +158,7 @@ class _MadeShard:
             own = job._replace(root=scratch / self.name)
             with on_disk(scratch):
                 own.stage.mkdir(parents=True)
-                self._write_files(own, result, spool, Turn(0, lambda: None))
+                self._write_files(own, result, spool, LockTurn(0, lambda: None))
                 has_all = _is_complete(own.stage / f"{self.name}{PARQUET}")
                 store.stage(self.name, [*own.stage.iterdir()], has_all=has_all)
                 shutil.rmtree(own.root)
@@ -168,7 +168,7 @@ class _MadeShard:
             if not self.is_there():
                 self._write_files(job, result, spool, turn)
 
-    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool, turn: Turn) -> None:
+    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool, turn: LockTurn) -> None:
         """Write the tar file, if any, then the table: the shard is whole when the table is there."""
         new = f".new{turn.number}"
         if job.is_tar:

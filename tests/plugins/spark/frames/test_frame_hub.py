@@ -5,7 +5,7 @@ import pytest
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import NO_LIMITS
 from cfetch.tasks.hub.leases import Demand
-from cfetch.tasks.hub.messages import RunLimits
+from cfetch.tasks.hub.messages import SharedRun
 from tests.tasks.hub.beats import beat
 
 pytest.importorskip("pyspark")
@@ -16,7 +16,7 @@ from cfetch.plugins.spark.frames.frame_hub import KEPT_S, FrameRegistry, open_fr
 
 def limits(run, per_host):
     """Of a frame."""
-    return RunLimits(run=run, config=StragglerConfig(), per_host=per_host, rates=NO_LIMITS)
+    return SharedRun(run=run, config=StragglerConfig(), per_host=per_host, rates=NO_LIMITS)
 
 
 def test_each_frame_has_its_own_limits_and_is_forgotten_when_it_is_over():

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.common_cause import LATELY_S, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
+from cfetch.straggler.common_cause import A_QUARTER, LATELY_S, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.watched_attempts import REFIT_S, JudgedAttempt, WatchedAttempts
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
 MANY = 64  # excused attempts; while there are more, they are not judged at every check
+HALF = 0.5  # of the attempts
 MOST_OF_IT = 0.75  # of a file's duration
 RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
@@ -68,6 +69,8 @@ class SuspectJudge:
                 since[attempt.key] = self._suspected.get(attempt.key, own_s)
                 by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=since[attempt.key]))
         self._suspected = since
+        if any(suspect.may_wait for suspects in by_host.values() for suspect in suspects):
+            by_host = self._without_those_that_wait(by_host)
         if not by_host:
             return [], None
         from cfetch.straggler.ruling import rule  # most checks find no suspect
@@ -84,6 +87,20 @@ class SuspectJudge:
             self._next_s = own_s + REFIT_S
         self._held_back = self._explain(excused)
         return guilty + self.tried, self._held_back
+
+    def _without_those_that_wait(self, by_host: dict[str, list[Suspect]]) -> dict[str, list[Suspect]]:
+        """Leave out what can be cancelled later, where most attempts do well and so keep the link full.
+
+        Where attempts come back by themselves, up to half of them may be slow for a while.
+        """
+        alive = Counter(attempt.host for attempt in self._watch.live.values())
+        left = {}
+        for host, suspects in by_host.items():
+            most = (HALF if self._watch.comes_back(host) else A_QUARTER) * alive[host]
+            kept = suspects if len(suspects) > most else [each for each in suspects if not each.may_wait]
+            if kept:
+                left[host] = kept
+        return left
 
     def is_behind(self, attempt: JudgedAttempt, limit_s: float) -> bool:
         """Whether a watched attempt's rest takes longer than ``limit_s`` at the rate of the last second.

@@ -8,7 +8,7 @@ a place that nothing else needs, and its end matters only if the run would wait 
 import math
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.attempt_limits import PADDING_S
+from cfetch.straggler.attempt_limits import PADDING_S, AttemptLimits
 from cfetch.straggler.common_cause import CRAWLS, LATELY_S, Suspect
 from cfetch.straggler.handshake import find_syns, round_trip_s
 from cfetch.straggler.watched_attempts import TICK_S, JudgedAttempt, WatchedAttempts
@@ -46,8 +46,8 @@ def make_suspect(
         since_s = seen.connecting_since_s
         if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
             return None
-        excuse, is_free = terms.silent_s / age_s, not attempt.immune
-        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old)
+        excuse, is_free, waits = terms.silent_s / age_s, not attempt.immune, _may_wait(attempt, seen, terms)
+        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old, may_wait=waits)
     needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
     remaining_s = watch.remaining_s(attempt)
     assert remaining_s is not None
@@ -70,7 +70,16 @@ def make_suspect(
     excuse = max(fresh_s / left_s, settle_s / age_s)
     is_free = seen.resumable and not attempt.immune
     crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
-    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
+    waits = _may_wait(attempt, seen, terms)
+    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls, waits)
+
+
+def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> bool:
+    """Whether the attempt can be cancelled later without delay for the run, as its host's link is full.
+
+    A fresh one, and the time until that can be judged, fit into the slack, which is half of the run's rest.
+    """
+    return seen.slack_s > (attempt.size_bytes or 0) * terms.pace_s + terms.guard_s
 
 
 def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:

@@ -137,10 +137,12 @@ class _Link:
     """What is known of the link. ``is_full``: more places have brought nothing, so places are not scarce.
 
     ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its places little by little.
-    ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run.
+    ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run. ``has_queued``: a
+    climb has ended because the link was full, so what is slow with more places is the link, not the host.
     """
 
     is_full: bool = False
+    has_queued: bool = False
     queue: "LinkQueue | None" = None
     ramps: bool = False
     usual_bps: float = 0.0
@@ -260,6 +262,7 @@ class Width:
         is_empty = reading.received < EMPTY_BYTES * reading.running
         if self._link.queue.is_felt(reading.handshakes_s, is_empty=is_empty, is_climb=is_climb):
             self._link.is_full = True
+            self._link.has_queued |= is_climb
             if trial is not None and is_climb:
                 self._end(reading.now_s, trial.level, next_down=False)
 
@@ -348,6 +351,8 @@ class Width:
 
     def _suspect_drowning(self, now_s: float) -> None:
         """Try fewer places soon, as all attempts became slow with more."""
+        if self._link.has_queued:
+            return
         self._drowns = True
         self._quiet_until_s = now_s + SETTLE_S
 

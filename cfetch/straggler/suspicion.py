@@ -23,6 +23,7 @@ MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer wou
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
 MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
 YOUNG_TRIPS = 8  # of its own round trips, which a full queue prolongs: slow start and a loss take as long
+MOST_YOUNG_S = 4.0  # a handshake that took longer than half a second has probably lost a packet itself
 
 
 def make_suspect(
@@ -38,7 +39,7 @@ def make_suspect(
     terms, shook_s = evidence.terms(slot), seen.handshake_s
     age_s, began_s, guard_s = evidence.age_s(slot) - shook_s, attempt.start_s + shook_s, terms.guard_s
     if shook_s:
-        guard_s = max(guard_s, YOUNG_TRIPS * round_trip_s(shook_s))
+        guard_s = max(guard_s, min(YOUNG_TRIPS * round_trip_s(shook_s), MOST_YOUNG_S))
     is_old = age_s >= guard_s + CRAWLS_S
     if not seen.received:
         if age_s <= terms.silent_s:

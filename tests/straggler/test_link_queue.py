@@ -141,3 +141,10 @@ def test_slow_start_through_a_full_queue_is_no_crawl(handshake_s, is_cut):
     crowd = [Stream(100 + n, 8 * MIB, at(MIB)) for n in range(15)]
     starts = Stream(0, 8 * MIB, ((0.0, 8 * KIB), (2.0, MIB)), handshake_s=handshake_s)
     assert bool(play(adaptive(), [starts, *crowd], 5.0).flagged) == is_cut
+
+
+def test_a_handshake_that_lost_a_packet_says_little_about_the_round_trip():
+    """It took 2.1 s, so the answer was lost too: eight times the second of the kernel's wait is too long."""
+    crowd = [Stream(100 + n, GIB, at(MIB)) for n in range(15)]
+    dead = Stream(0, 8 * MIB, ((0.0, 8 * KIB), (3.0, 0.0)), handshake_s=2.1)
+    assert play(adaptive(), [dead, *crowd], 8.0).keys == [0]

@@ -36,8 +36,11 @@ def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptR
 def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
     """Whether helpers have taken over a part of the bytes of an attempt that was slow from its start.
 
-    If it was fast for a while, it shares a link with the helpers, or it only fades.
+    If it was fast for a while, it shares a link with the helpers, or it only fades; and on a full link it
+    would have had the share of the helpers.
     """
+    if any(helper.full_link for helper in helpers):
+        return False
     rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
     if not rates or not attempt.bytes or attempt.first_byte_s is None:
         return False

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.common_cause import A_QUARTER, LATELY_S, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
+from cfetch.straggler.common_cause import LATELY_S, LEAST_CROWD, NORMAL, Crowd, Suspect, Trials
 from cfetch.straggler.entries import EntryHistory
 from cfetch.straggler.fresh_attempt import MOST_HOSTS
 from cfetch.straggler.watched_attempts import REFIT_S, JudgedAttempt, WatchedAttempts
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
 MANY = 64  # excused attempts; while there are more, they are not judged at every check
-HALF = 0.5  # of the attempts
 MOST_OF_IT = 0.75  # of a file's duration
 RECENT_NORMAL = 256  # witnesses of a host: its files that ended normally last
 
@@ -62,15 +61,14 @@ class SuspectJudge:
         by_host: dict[str, list[Suspect]] = {}
         since: dict[int, float] = {}
         if suspected:
-            from cfetch.straggler.suspicion import make_suspect  # most checks find no suspect
+            from cfetch.straggler.suspicion import leave_out_patient, make_suspect  # most checks find none
         for attempt in suspected:
             suspect = make_suspect(attempt, seen_by_key.get(attempt.key), self._watch, own_s)
             if suspect is not None:
                 since[attempt.key] = self._suspected.get(attempt.key, own_s)
                 by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=since[attempt.key]))
         self._suspected = since
-        if any(suspect.may_wait for suspects in by_host.values() for suspect in suspects):
-            by_host = self._without_those_that_wait(by_host)
+        by_host = leave_out_patient(by_host, self._watch) if by_host else by_host
         if not by_host:
             return [], None
         from cfetch.straggler.ruling import rule  # most checks find no suspect
@@ -87,20 +85,6 @@ class SuspectJudge:
             self._next_s = own_s + REFIT_S
         self._held_back = self._explain(excused)
         return guilty + self.tried, self._held_back
-
-    def _without_those_that_wait(self, by_host: dict[str, list[Suspect]]) -> dict[str, list[Suspect]]:
-        """Leave out what can be cancelled later, where most attempts do well and so keep the link full.
-
-        Where attempts come back by themselves, up to half of them may be slow for a while.
-        """
-        alive = Counter(attempt.host for attempt in self._watch.live.values())
-        left = {}
-        for host, suspects in by_host.items():
-            most = (HALF if self._watch.comes_back(host) else A_QUARTER) * alive[host]
-            kept = suspects if len(suspects) > most else [each for each in suspects if not each.may_wait]
-            if kept:
-                left[host] = kept
-        return left
 
     def is_behind(self, attempt: JudgedAttempt, limit_s: float) -> bool:
         """Whether a watched attempt's rest takes longer than ``limit_s`` at the rate of the last second.

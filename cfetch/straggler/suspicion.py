@@ -6,16 +6,18 @@ a place that nothing else needs, and its end matters only if the run would wait 
 """
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from cfetch.straggler.attempt_limits import PADDING_S, AttemptLimits
-from cfetch.straggler.common_cause import CRAWLS, LATELY_S, Suspect
+from cfetch.straggler.common_cause import A_QUARTER, CRAWLS, LATELY_S, Suspect
 from cfetch.straggler.handshake import find_syns, round_trip_s
 from cfetch.straggler.watched_attempts import TICK_S, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
+HALF = 0.5  # of the attempts
 CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
 SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start
 SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute shows little
@@ -81,6 +83,21 @@ def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> boo
     A fresh one, and the time until that can be judged, fit into the slack, which is half of the run's rest.
     """
     return seen.slack_s > (attempt.size_bytes or 0) * terms.pace_s + terms.guard_s
+
+
+def leave_out_patient(by_host: dict[str, list[Suspect]], watch: WatchedAttempts) -> dict[str, list[Suspect]]:
+    """Leave out what can be cancelled later, where most attempts do well and so keep the link full.
+
+    Where attempts come back by themselves, up to half of them may be slow for a while.
+    """
+    alive = Counter(attempt.host for attempt in watch.live.values())
+    left = {}
+    for host, suspects in by_host.items():
+        most = (HALF if watch.comes_back(host) else A_QUARTER) * alive[host]
+        kept = suspects if len(suspects) > most else [each for each in suspects if not each.may_wait]
+        if kept:
+            left[host] = kept
+    return left
 
 
 def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:

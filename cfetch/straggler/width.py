@@ -196,6 +196,11 @@ class Width:
         self._link = _Link()
 
     @property
+    def fills_link(self) -> bool:
+        """Whether more places have brought nothing, so that places are not scarce."""
+        return self._link.is_full
+
+    @property
     def slack_s(self) -> float:
         """Seconds that an attempt may take without delay for the run; 0: not known."""
         return SLACK * self._link.left_s if self._link.is_full else 0.0

@@ -29,7 +29,7 @@ class LinkQueue:
         return self.usual_s > self._far_s
 
     def is_felt(self, made_s: Sequence[float], *, is_empty: bool, is_climb: bool) -> bool:
-        """Whether the newest of the handshakes ``made_s`` stood in a queue.
+        """Whether the two newest of the handshakes ``made_s`` stood in a queue; one may have its own path.
 
         While the link ``is_empty``, they show what is usual. So does what ended a climb, from then on: the
         path may have become longer. A handshake that took a second longer has lost a packet.
@@ -38,7 +38,8 @@ class LinkQueue:
             self.usual_s = sorted(made_s)[len(made_s) // 2]
             return False
         least_s = QUEUES * self.usual_s + self._far_s
-        is_felt = self.is_far and least_s < made_s[-1] < self.usual_s + FIRST_REPEAT_S
+        newest_s = min(made_s[-2:])
+        is_felt = self.is_far and least_s < newest_s and max(made_s[-2:]) < self.usual_s + FIRST_REPEAT_S
         if is_felt and is_climb:
-            self.usual_s = made_s[-1]
+            self.usual_s = newest_s
         return is_felt

@@ -90,7 +90,16 @@ def test_a_path_that_became_longer_ends_one_climb():
     assert not queue.is_felt([0.05, 0.052, 0.15], is_empty=True, is_climb=False)
     assert not queue.is_felt([0.05, 0.06], is_empty=False, is_climb=True)
     for is_climb, is_felt in ((False, True), (True, True), (True, False)):
-        assert queue.is_felt([0.05, 0.2], is_empty=False, is_climb=is_climb) == is_felt
+        assert queue.is_felt([0.05, 0.2, 0.2], is_empty=False, is_climb=is_climb) == is_felt
+
+
+def test_one_connection_over_a_slow_path_shows_no_full_link():
+    """One flow in twenty stands in a queue of its own path: the others are as before."""
+    queue = LinkQueue(0.005)
+    queue.is_felt([0.05, 0.052], is_empty=True, is_climb=False)
+    for made_s in ([0.05, 0.05, 0.4], [0.05, 0.4, 0.05], [0.05, 0.4, 1.4]):
+        assert not queue.is_felt(made_s, is_empty=False, is_climb=True)
+    assert queue.is_felt([0.05, 0.4, 0.4], is_empty=False, is_climb=True)
 
 
 def test_a_second_of_the_handshake_is_the_kernels():

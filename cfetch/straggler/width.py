@@ -265,7 +265,9 @@ class Width:
         trial = self._trial
         is_climb = trial is not None and self.places > trial.level
         is_empty = reading.received < EMPTY_BYTES * reading.running
-        if self._link.queue.is_felt(reading.handshakes_s, is_empty=is_empty, is_climb=is_climb):
+        new = 2 if self._link.ramps or trial is None else max(2, reading.running - trial.level)
+        made_s = reading.handshakes_s
+        if self._link.queue.is_felt(made_s, is_empty=is_empty, is_climb=is_climb, new=new):
             self._link.is_full = True
             self._link.has_queued |= is_climb
             if trial is not None and is_climb:

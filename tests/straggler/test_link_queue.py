@@ -102,6 +102,13 @@ def test_one_connection_over_a_slow_path_shows_no_full_link():
     assert queue.is_felt([0.05, 0.4, 0.4], is_empty=False, is_climb=True)
 
 
+def test_connections_over_a_slow_path_are_seen_longest_and_end_no_doubling():
+    """Small files over the other new connections have ended: two of sixteen show no full link."""
+    link = Link(each_bps=MIB, most_bps=100 * MIB, waits=0.9)
+    link.handshakes_s = [0.05] * 62 + [0.4] * 2
+    assert link.run(1).width.places == 32
+
+
 def test_a_second_of_the_handshake_is_the_kernels():
     """The last SYN is the one that was answered."""
     assert [round(round_trip_s(each_s), 2) for each_s in (0.05, 0.9, 1.1, 3.2)] == [0.05, 0.9, 0.1, 0.2]

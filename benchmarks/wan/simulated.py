@@ -2,7 +2,9 @@
 
 A simulated network has the link, the round trip and TCP's slow start, and what a path does to its flows as
 far as the simulator knows it: a limited rate, or no byte at all. A line ``leaves-out`` in a network's file
-says what the simulator has not, and how that shows. ``python benchmarks/wan/simulated.py [--seeds 3]``.
+says what the simulator has not, and how that shows. Usage::
+
+    python benchmarks/wan/simulated.py [--seeds 3] [--works small,medium,large]
 """
 
 import argparse
@@ -55,11 +57,13 @@ def main() -> None:
     """Print the table: seconds of both, and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    seeds = range(1, parser.parse_args().seeds + 1)
+    parser.add_argument("--works", default="medium", help=f"of {', '.join(FILES)}, with commas")
+    asked = parser.parse_args()
+    seeds = range(1, asked.seeds + 1)
     print("| network | measured, s | simulated, s | ratio | left out |\n|---|---|---|---|---|")
     for path in sorted((HERE / "rows").glob("*.cfetch*.cubic.jsonl")):
         name, work, tool, _ = path.name.removesuffix(".jsonl").rsplit(".", 3)
-        if work not in FILES:
+        if work not in asked.works.split(","):
             continue
         measured_s = statistics.median(json.loads(line)["seconds"] for line in path.read_text().splitlines())
         model, left_out = read_model(HERE / "networks" / f"{name}.conf")

@@ -149,6 +149,14 @@ def test_a_slow_file_that_others_helped_was_rescued():
     assert saved_s(helped(100)) == 80.0
 
 
+@pytest.mark.parametrize(("full_link", "alone_s"), [(False, 50.0), (True, 2.0)])
+def test_a_slow_rate_on_a_full_link_foretells_as_much_again(full_link, alone_s):
+    """It was cancelled after a second: others end, and leave it their share of the link."""
+    slow = attempt(1, 0.0, 1.0, size=10, outcome="straggler", projected_s=50.0, full_link=full_link)
+    jobs = list_jobs(record(0, 100, slow, attempt(2, 1.0, 1.5, from_byte=10, size=90)))
+    assert jobs == [ReplayedFile(0.0, 1.5, alone_s)]
+
+
 def test_a_slow_file_that_shared_a_full_link_with_its_helpers_was_not_rescued():
     """Alone it would have had their share of the link."""
     assert saved_s(helped(100, full_link=True)) == 0.0

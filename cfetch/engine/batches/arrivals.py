@@ -171,9 +171,7 @@ class Arrivals:
         volume since.
         """
         indexes = batch.entries
-        begun = next(
-            (volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun), None
-        )
+        begun = {volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun}
         batch.recorded = {
             volume_index for volume_index, holding in enumerate(holdings) if holding.is_committed
         }
@@ -181,7 +179,9 @@ class Arrivals:
         def count(volume_index: int) -> int:
             return len(holdings[volume_index].same_size)
 
-        batch.home = max(sorted(batch.recorded), key=count, default=begun)
+        batch.home = max(sorted(batch.recorded), key=count, default=min(begun, default=None))
+        if batch.recorded:  # a volume that broke in the middle of its commit has the mark, and files too many
+            batch.recorded |= begun
         most = max(range(len(holdings)), key=count)
         if batch.home is None and batch.name is not None and count(most):
             batch.home = most

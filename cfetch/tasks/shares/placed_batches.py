@@ -53,7 +53,6 @@ class Begun(NamedTuple):
     number: int
     members: tuple[int, ...]
     missing_bytes: int
-    is_probe: bool
 
 
 class PlacedBatches:
@@ -139,7 +138,7 @@ class PlacedBatches:
             if placed.stolen_from is not None and not placed.probe:
                 self._events.append(make_batch_placed(self._now_s(), batch, placed, self._names))
             if members := tuple(self._split(batch, volume)):
-                return Begun(batch.number, members, batch.missing_bytes, placed.probe)
+                return Begun(batch.number, members, batch.missing_bytes)
             await self.finish(batch.number, volume, ())
         return None
 

@@ -107,8 +107,6 @@ class DealtShares:
             if begun is not None:
                 dealt[begun.number] = begun.members
                 cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
-                if begun.is_probe:
-                    break
             elif dealt and self.batches.may_go_on(volume):
                 await self.batches.arrive()
                 self.batches.assign()

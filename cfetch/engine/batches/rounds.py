@@ -110,7 +110,7 @@ class Rounds:
         self._shares.note_waits(now_s, [self._flights.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
         most = None if self._borne is None else self._borne.count(now_s)
-        self.places = self._shares.divide(has_work, running, most)
+        self.places = self._shares.divide(has_work, running, most, is_last=self._arrivals.is_over)
 
     def _has_work(self, index: int) -> bool:
         """Whether entries are under way to the volume or wait for a place. It may be full, or paused."""

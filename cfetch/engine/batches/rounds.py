@@ -148,7 +148,15 @@ class Rounds:
         size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
         now_s, in_place = self._clock.now(), len(batch.standing)
         try:
-            self._placer.submit(batch.number, size_bytes, files, now_s, home=batch.home, in_place=in_place)
+            self._placer.submit(
+                batch.number,
+                size_bytes,
+                files,
+                now_s,
+                home=batch.home,
+                in_place=in_place,
+                without=batch.avoids,
+            )
         except Unplaceable as reason:
             self._give_up(batch, str(reason))
 

@@ -11,7 +11,7 @@ import pytest
 
 from cfetch.base import virtual_clock
 from cfetch.base.config.engine import PlacementOptions
-from cfetch.base.errors import VolumeFault
+from cfetch.base.errors import Blocked, VolumeFault
 from cfetch.base.events import BatchPlaced, EntryFinished
 from cfetch.storage.volume_values import Holding, batch_id
 from cfetch.tasks.hub.account import Account
@@ -61,6 +61,7 @@ class Disk:
         self.well_s, self.hangs_until_s = row.well.get(number, 0.0), row.hangs.get(number, 0.0)
         self.breaks_at = row.breaks.get(number)
         self.files: dict[str, str] = {}  # by path: the batch
+        self.blocked: set[str] = set()  # paths in whose place something else stands
         self.records: set[str] = set()
         self.marks: set[str] = set()
         self.parts: dict[int, set[str]] = {}  # by task, while its directory stands
@@ -97,6 +98,7 @@ class Disk:
                 batch in self.records,
                 batch in self.marks,
                 [position for position, entry in enumerate(entries) if entry.path in self.files],
+                {n: Blocked("a directory") for n, entry in enumerate(entries) if entry.path in self.blocked},
             )
             for batch, entries in batches
         ]
@@ -129,6 +131,8 @@ class World:
         for number, p in row.stands.items():
             batch = batch_id(self.entries_of(number))
             self.disks[p].files |= dict.fromkeys((entry.path for entry in self.entries_of(number)), batch)
+        for number, p in row.blocks.items():
+            self.disks[p].blocked.add(self.entries_of(number)[-1].path)
         self.loop = VirtualLoop()
         self.words: list[str] = []
         self.strays = 0

@@ -39,7 +39,8 @@ class Row(NamedTuple):
     ``is_one_by_one``: a batch is brought before the next arrives; ``is_in_turn``: a task works only while
     those before it have nothing to do. ``sees``: the volumes that the first of them sees. ``story``: what
     else happens, each step as soon as it returns True. ``takes_over``: a volume takes batches that wait for
-    another. ``silent_homes``: where the batches may also stand if a task stands still, as others go on.
+    another. ``stands``: where batches stand already; ``blocks``: where something else is in the place of one
+    of their files. ``silent_homes``: where batches may also stand if a task stands still.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Row(NamedTuple):
     processes: int = 3
     story: tuple[Any, ...] = ()
     stands: Mapping[int, int] = NONE
+    blocks: Mapping[int, int] = NONE
     is_named: bool = True
     silent_homes: tuple[int | None, ...] = ()
 
@@ -133,6 +135,8 @@ ROWS = [
     Row(
         "B20 what stands elsewhere makes no share here", (0, 0), (2, 2), (1, 0), stands={0: 1}, is_named=False
     ),
+    Row("what stands in the way sends a batch elsewhere", (0, 0), (2, 2), (1, 0), blocks={0: 0}),
+    Row("what stands in the way everywhere does not", (0,), (2,), (0,), blocks={0: 0}),
     Row("B21 what fits nowhere is refused", (0, 0), (11, 10), (None, 1), rooms=(9, 10)),
     Row(
         "B22 who has nothing to do relieves the most loaded",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
-from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.arrivals import Arrivals, submit
 from cfetch.engine.batches.borne import Borne
 from cfetch.engine.batches.completion import BatchCompletion
 from cfetch.engine.batches.staging import Batch, BatchStaging
@@ -145,18 +145,8 @@ class Rounds:
     async def _arrive(self) -> None:
         batch = await self._arrivals.next(self._watch.leave_all)
         self._stagings.batches[batch.number] = batch
-        size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
-        now_s, in_place = self._clock.now(), len(batch.standing)
         try:
-            self._placer.submit(
-                batch.number,
-                size_bytes,
-                files,
-                now_s,
-                home=batch.home,
-                in_place=in_place,
-                without=batch.avoids,
-            )
+            submit(self._placer, batch, self._clock.now())
         except Unplaceable as reason:
             self._give_up(batch, str(reason))
 

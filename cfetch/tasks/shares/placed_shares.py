@@ -207,6 +207,11 @@ class PlacedShares:
         """Whether all batches are over."""
         return self._is_over
 
+    @property
+    def is_whole(self) -> bool:
+        """The same: whoever deals knows of all."""
+        return self._is_over
+
     def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run
         """The content of a share: the batches of it that are not over, each of them whole."""
         return self._shares.fill(number)

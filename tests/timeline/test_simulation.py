@@ -407,7 +407,7 @@ class Chaos:
             node.offset_s = self.dice.uniform(-600, 600)
         elif what < 0.17 and len(self.instants) < 3:
             self.instants.append(self.world.schedule(self.dice.choice(list(Kind)), by=self.node()))
-        elif node.thread is None:
+        elif node.program is None:
             program = self.dice.random()
             if self.instants and program < 0.8:
                 node.begin(execute, self.dice.choice(self.instants))

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from cfetch.plugins.lab.bench.origin import Origin
+from tests.gate import Gate
 from tests.volumes.scene import KIB, PROJECT, Scene, named
 
 DEAD = f"{sys.executable} -m tests.volumes.dead"
@@ -34,12 +35,12 @@ async def test_a_dead_mount_is_left_out_at_the_start(tmp_path, dead_mounts):
 
 
 async def test_a_mount_dies_in_the_middle(tmp_path, dead_mounts):
-    """Its batches go to the others."""
+    """Its batches go to the others. None is whole there before: what is committed would be lost with it."""
     files = named(8, 4, 40 * KIB)
-    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+    async with Gate(files, tmp_path / "died", head_bytes=KIB).open() as origin:
         scene = Scene(tmp_path, origin.url, files, volumes=2)
         told, _ = await scene.in_namespace(
-            "mounted v1 8m", f"parts v1; {DEAD} v1", "--state", "st", afterwards="umount v1"
+            "mounted v1 8m", f"parts v1; {DEAD} v1; touch died", "--state", "st", afterwards="umount v1"
         )
     assert (told["exit_code"], told["files"]["done"]) == (0, 32)
     assert told["volumes"][1]["out_of_use"] is not None

@@ -39,11 +39,10 @@ async def test_one_volume_is_small(tmp_path, namespaces, small, names, durabilit
 async def test_a_volume_fills_up_in_the_middle(tmp_path, namespaces):
     """By somebody else; it is not out of use, and its batches go elsewhere."""
     files = named(8, 4, 40 * KIB)
-    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+    async with Gate(files, tmp_path / "full", head_bytes=KIB).open() as origin:
         scene = Scene(tmp_path, origin.url, files, volumes=2)
-        told, _ = await scene.in_namespace(
-            "mounted v1 2m", "parts v1; dd if=/dev/zero of=v1/.cfetch/other bs=1k count=3000 || true"
-        )
+        fill = "dd if=/dev/zero of=v1/.cfetch/other bs=1k count=3000 || true; touch full"
+        told, _ = await scene.in_namespace("mounted v1 2m", f"parts v1; {fill}")
     assert (told["exit_code"], told["files"]["done"]) == (0, 32)
     assert whole(scene, tmp_path / "after") == ([], [], [])
     assert told["bytes"]["wasted"] > 0

@@ -80,7 +80,7 @@ class Case(NamedTuple):
 
 
 def read_network(path: Path) -> Network:
-    """Read a network; the lines ``address`` and ``limit-rate`` are for this program, not for the emulator."""
+    """Read a network; the lines ``address`` and ``limit-rate`` are not for the emulator."""
     text = path.read_text()
     lines = [line.split() for line in text.splitlines()]
     addresses = [words[1] for words in lines if words[0] == "address"] or ["10.77.0.2"]

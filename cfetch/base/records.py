@@ -54,7 +54,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     None: the end of the file. ``held_s``: for how long a rate limit or the volume kept it from reading.
     ``saved_s`` and ``wasted_bytes`` are the verdict on a cancelled attempt (``report.saved_time``).
     ``connect_s``: how long its connections took to be made; None: it used one that was there. ``unanswered``:
-    it was broken off while the handshake of its connection had no answer.
+    it was broken off while the handshake of its connection had no answer. ``full_link``: of a helper and of a
+    cancelled attempt: the link of its host was full, so others would have been faster without it.
     """
 
     n: Int64
@@ -80,6 +81,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     wasted_bytes: Count | None = None
     connect_s: Seconds | None = None
     unanswered: bool = False
+    full_link: bool = False
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from cfetch.base.errors import Expired, SourceError
-from cfetch.base.records import AttemptRecord, Outcome, round_s
+from cfetch.base.records import CANCELLED, AttemptRecord, Outcome, round_s
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.wire.transport import Connecting, Response
@@ -132,9 +132,10 @@ class Interruption:
     """The way to end an attempt from outside: its task is cancelled, and ``reason`` says why.
 
     ``grounds``: why it was judged a straggler, if it was. ``slack_s``: if it needs no longer, there is none.
+    ``full_link``: whether the link of its host is full.
     """
 
-    __slots__ = ("_task", "_uncancelled", "grounds", "reason", "slack_s")
+    __slots__ = ("_task", "_uncancelled", "full_link", "grounds", "reason", "slack_s")
 
     def __init__(self, task: asyncio.Task[None] | None) -> None:
         """``task``: the present one, if it is known: to ask for it takes 1 % of a small file's time."""
@@ -143,6 +144,7 @@ class Interruption:
         self._task = task
         self._uncancelled = task.cancelling()
         self.slack_s = 0.0
+        self.full_link = False
         self.reason: BreakOff | None = None
         self.grounds: Grounds | None = None
 
@@ -345,6 +347,7 @@ class Attempt:
             samples=self.samples.points,
             connect_s=round_s(connect_s) if connect_s else None,
             unanswered=self.connecting_since_s is not None,
+            full_link=self.interruption.full_link and (self.is_helper or outcome in CANCELLED),
             mirror=assignment.mirror,
             projected_s=None if grounds is None else grounds.projected_s,
             to_byte=self.to_byte,

@@ -388,10 +388,10 @@ class Hosts:
             rose = rose or host.slots > had
         return rose
 
-    def slack_s(self, name: str) -> float:
-        """Seconds that an attempt at ``name`` may take without delay for the run; 0: not known."""
+    def find_width(self, name: str) -> "Width | None":
+        """The width of the host, if it is known and has one."""
         host = self._hosts.get(name)
-        return 0.0 if host is None or host.width is None else host.width.slack_s
+        return None if host is None else host.width
 
     def _begins(self, host: HostState) -> bool:
         """Whether each answer brings one more place, so that they double in a round: nothing was refused."""

@@ -79,7 +79,9 @@ def adjust_widths(
         left_bytes=left_bytes,
     )
     for attempt in flights.attempts():
-        attempt.interruption.slack_s = -1.0 if is_ending else hosts.slack_s(attempt.assignment.host)
+        width, interruption = hosts.find_width(attempt.assignment.host), attempt.interruption
+        slack_s, interruption.full_link = (0.0, False) if width is None else (width.slack_s, width.fills_link)
+        interruption.slack_s = -1.0 if is_ending else slack_s
     for host, change in hosts.changes:
         emit(WidthChanged(t_s=now_s, host=host, **change._asdict()))
     hosts.changes.clear()

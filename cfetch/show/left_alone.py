@@ -1,7 +1,8 @@
 """How long an entry with several attempts held its place, and how long it would have if left alone. Pure.
 
-An entry with helpers counts as mitigated only if its own attempt was far slower than the helpers: the gain of
-segments over good connections is not due to mitigation.
+On a full link an attempt that was cancelled counts for twice its time at most, as a slow rate there foretells
+no more than as much again. An entry with helpers counts as mitigated only if its own attempt was far slower
+than the helpers: the gain of segments over good connections is not due to mitigation.
 """
 
 from statistics import median
@@ -24,6 +25,8 @@ def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptR
     for attempt in own:
         if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
             end_s = _projected_end_s(record, attempt)
+            if attempt.full_link and end_s is not None:  # of which it gets more when others end
+                end_s = min(end_s, 2 * attempt.end_s - attempt.start_s)
             return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
         if (
             attempt.outcome == "done"
@@ -36,8 +39,11 @@ def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptR
 def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
     """Whether helpers have taken over a part of the bytes of an attempt that was slow from its start.
 
-    If it was fast for a while, it shares a link with the helpers, or it only fades.
+    If it was fast for a while, it shares a link with the helpers, or it only fades; and on a full link it
+    would have had the share of the helpers.
     """
+    if any(helper.full_link for helper in helpers):
+        return False
     rates = [running_rate_bps(helper) for helper in helpers if helper.start_s < attempt.end_s]
     if not rates or not attempt.bytes or attempt.first_byte_s is None:
         return False

@@ -271,7 +271,8 @@ class Adaptive:
                 continue
             # a probe is rare, and the only way out where all stand still: it needs no proof
             fades = self._watch.comes_back(attempt.host) and key not in self._court.tried
-            fades &= live.slack_s >= 0 or live.received > 0  # a run that waits only for a reply asks again
+            # a run that waits only for bytes of a connection that stands still asks again
+            fades &= live.slack_s >= 0 or (live.received > 0 and remaining_s < math.inf)
             group = attempt.host, not live.received
             if not self._budget.may_mitigate(group, key, self._watch.now_s, pace, fades=fades):
                 continue

@@ -28,7 +28,7 @@ class Suspect(NamedTuple):
 
     ``excuse``: the attempt is excused while the network has at most this share of its usual pace.
     ``confirm_s``: seconds for which it must stay too slow before it is cancelled. ``is_free``: its
-    cancellation is allowed and loses no byte.
+    cancellation is allowed and loses no byte. ``may_wait``: it delays nothing if it is cancelled later.
     """
 
     key: int
@@ -38,6 +38,7 @@ class Suspect(NamedTuple):
     confirm_s: float
     is_free: bool = True
     crawls: bool = False
+    may_wait: bool = False
 
 
 class Crowd(NamedTuple):

@@ -28,8 +28,10 @@ class LinkQueue:
         """Whether the host is so far away that a queue shows."""
         return self.usual_s > self._far_s
 
-    def is_felt(self, made_s: Sequence[float], *, is_empty: bool, is_climb: bool) -> bool:
-        """Whether the newest of the handshakes ``made_s`` stood in a queue.
+    def is_felt(self, made_s: Sequence[float], *, is_empty: bool, is_climb: bool, new: int = 2) -> bool:
+        """Whether most of ``new`` connections stood in a queue, by the newest handshakes of ``made_s``.
+
+        A few may have a slow path of their own, and are seen longest, as files over the others end soon.
 
         While the link ``is_empty``, they show what is usual. So does what ended a climb, from then on: the
         path may have become longer. A handshake that took a second longer has lost a packet.
@@ -38,7 +40,8 @@ class LinkQueue:
             self.usual_s = sorted(made_s)[len(made_s) // 2]
             return False
         least_s = QUEUES * self.usual_s + self._far_s
-        is_felt = self.is_far and least_s < made_s[-1] < self.usual_s + FIRST_REPEAT_S
+        queued_s = [each_s for each_s in made_s[-new:] if least_s < each_s < self.usual_s + FIRST_REPEAT_S]
+        is_felt = self.is_far and 2 * len(queued_s) > new
         if is_felt and is_climb:
-            self.usual_s = made_s[-1]
+            self.usual_s = min(queued_s)
         return is_felt

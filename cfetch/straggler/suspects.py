@@ -61,13 +61,14 @@ class SuspectJudge:
         by_host: dict[str, list[Suspect]] = {}
         since: dict[int, float] = {}
         if suspected:
-            from cfetch.straggler.suspicion import make_suspect  # most checks find no suspect
+            from cfetch.straggler.suspicion import leave_out_patient, make_suspect  # most checks find none
         for attempt in suspected:
             suspect = make_suspect(attempt, seen_by_key.get(attempt.key), self._watch, own_s)
             if suspect is not None:
                 since[attempt.key] = self._suspected.get(attempt.key, own_s)
                 by_host.setdefault(attempt.host, []).append(suspect._replace(seen_s=since[attempt.key]))
         self._suspected = since
+        by_host = leave_out_patient(by_host, self._watch) if by_host else by_host
         if not by_host:
             return [], None
         from cfetch.straggler.ruling import rule  # most checks find no suspect

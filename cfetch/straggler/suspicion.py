@@ -6,16 +6,18 @@ a place that nothing else needs, and its end matters only if the run would wait 
 """
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.attempt_limits import PADDING_S
-from cfetch.straggler.common_cause import CRAWLS, LATELY_S, Suspect
+from cfetch.straggler.attempt_limits import PADDING_S, AttemptLimits
+from cfetch.straggler.common_cause import A_QUARTER, CRAWLS, LATELY_S, Suspect
 from cfetch.straggler.handshake import find_syns, round_trip_s
 from cfetch.straggler.watched_attempts import TICK_S, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
+HALF = 0.5  # of the attempts
 CRAWLS_S = 0.2  # after it can be judged at all: two checks show whether it gets to speed
 SLOW_FROM_START = 0.25  # an attempt below this share of the usual pace, on average, was slow from its start
 SETTLE_SHARE = 0.1  # of the normal duration: the start of a download that takes a minute shows little
@@ -23,6 +25,7 @@ MOST_SETTLE_S = 3.0  # the longest window is over by then, so waiting longer wou
 CONFIRM_SHARE = 0.02  # of the normal duration: a minute's download may pause for a second
 MOST_CONFIRM_S = 2.0  # with the windows, this allows five seconds of silence at most
 YOUNG_TRIPS = 8  # of its own round trips, which a full queue prolongs: slow start and a loss take as long
+MOST_YOUNG_S = 4.0  # a handshake that took longer than half a second has probably lost a packet itself
 
 
 def make_suspect(
@@ -38,7 +41,7 @@ def make_suspect(
     terms, shook_s = evidence.terms(slot), seen.handshake_s
     age_s, began_s, guard_s = evidence.age_s(slot) - shook_s, attempt.start_s + shook_s, terms.guard_s
     if shook_s:
-        guard_s = max(guard_s, YOUNG_TRIPS * round_trip_s(shook_s))
+        guard_s = max(guard_s, min(YOUNG_TRIPS * round_trip_s(shook_s), MOST_YOUNG_S))
     is_old = age_s >= guard_s + CRAWLS_S
     if not seen.received:
         if age_s <= terms.silent_s:
@@ -46,8 +49,8 @@ def make_suspect(
         since_s = seen.connecting_since_s
         if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
             return None
-        excuse, is_free = terms.silent_s / age_s, not attempt.immune
-        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old)
+        excuse, is_free, waits = terms.silent_s / age_s, not attempt.immune, _may_wait(attempt, seen, terms)
+        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old, may_wait=waits)
     needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
     remaining_s = watch.remaining_s(attempt)
     assert remaining_s is not None
@@ -70,7 +73,31 @@ def make_suspect(
     excuse = max(fresh_s / left_s, settle_s / age_s)
     is_free = seen.resumable and not attempt.immune
     crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
-    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls)
+    waits = _may_wait(attempt, seen, terms)
+    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls, waits)
+
+
+def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> bool:
+    """Whether the attempt can be cancelled later without delay for the run, as its host's link is full.
+
+    A fresh one, and the time until that can be judged, fit into the slack, which is half of the run's rest.
+    """
+    return seen.slack_s > (attempt.size_bytes or 0) * terms.pace_s + terms.guard_s
+
+
+def leave_out_patient(by_host: dict[str, list[Suspect]], watch: WatchedAttempts) -> dict[str, list[Suspect]]:
+    """Leave out what can be cancelled later, where most attempts do well and so keep the link full.
+
+    Where attempts come back by themselves, up to half of them may be slow for a while.
+    """
+    alive = Counter(attempt.host for attempt in watch.live.values())
+    left = {}
+    for host, suspects in by_host.items():
+        most = (HALF if watch.comes_back(host) else A_QUARTER) * alive[host]
+        kept = suspects if len(suspects) > most else [each for each in suspects if not each.may_wait]
+        if kept:
+            left[host] = kept
+    return left
 
 
 def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:

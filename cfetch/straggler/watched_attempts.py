@@ -282,7 +282,8 @@ class WatchedAttempts:
                 best_bps=max(float(bests[slot]), float(rates[slot])),
                 fell_bytes=None if fall is None else fall.received,
                 fell_s=0.0 if fall is None else fall.fell_s,
-                is_free=seen.resumable and not (attempt.immune or attempt.flagged),
+                # no way to ask is faster than a link that is full
+                is_free=seen.resumable and not (attempt.immune or attempt.flagged or seen.slack_s > 0),
             )
             flows.setdefault(attempt.host, []).append(pace)
         return flows

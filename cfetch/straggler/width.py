@@ -137,10 +137,12 @@ class _Link:
     """What is known of the link. ``is_full``: more places have brought nothing, so places are not scarce.
 
     ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its places little by little.
-    ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run.
+    ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run. ``has_queued``: a
+    climb has ended because the link was full, so what is slow with more places is the link, not the host.
     """
 
     is_full: bool = False
+    has_queued: bool = False
     queue: "LinkQueue | None" = None
     ramps: bool = False
     usual_bps: float = 0.0
@@ -192,6 +194,11 @@ class Width:
         self._period: _Period | None = None
         self._losses = _Losses()
         self._link = _Link()
+
+    @property
+    def fills_link(self) -> bool:
+        """Whether more places have brought nothing, so that places are not scarce."""
+        return self._link.is_full
 
     @property
     def slack_s(self) -> float:
@@ -258,8 +265,11 @@ class Width:
         trial = self._trial
         is_climb = trial is not None and self.places > trial.level
         is_empty = reading.received < EMPTY_BYTES * reading.running
-        if self._link.queue.is_felt(reading.handshakes_s, is_empty=is_empty, is_climb=is_climb):
+        new = 2 if self._link.ramps or trial is None else max(2, reading.running - trial.level)
+        made_s = reading.handshakes_s
+        if self._link.queue.is_felt(made_s, is_empty=is_empty, is_climb=is_climb, new=new):
             self._link.is_full = True
+            self._link.has_queued |= is_climb
             if trial is not None and is_climb:
                 self._end(reading.now_s, trial.level, next_down=False)
 
@@ -348,6 +358,8 @@ class Width:
 
     def _suspect_drowning(self, now_s: float) -> None:
         """Try fewer places soon, as all attempts became slow with more."""
+        if self._link.has_queued:
+            return
         self._drowns = True
         self._quiet_until_s = now_s + SETTLE_S
 

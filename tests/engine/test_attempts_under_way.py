@@ -168,6 +168,8 @@ async def test_attempts_at_a_full_host_get_half_of_the_runs_rest():
     clock: Any = SimpleNamespace(now=lambda: 10.0, cpu_s=lambda: 0.0)
     adjust_widths(hosts, flights, lambda _: None, clock, is_calm=True, left_bytes=200)
     assert [one.slack_s for one in attempts] == [pytest.approx(10.0), 0.0]  # 100 bytes took 10 s
+    assert [one.record("straggler", None, 10.0).full_link for one in attempts] == [True, False]
+    assert not attempts[0].record("done", None, 10.0).full_link
     adjust_widths(hosts, flights, lambda _: None, clock, is_calm=True, left_bytes=200, is_ending=True)
     assert [one.slack_s for one in attempts] == [-1.0, -1.0]
 

@@ -136,10 +136,10 @@ def test_a_projection_that_an_older_version_did_not_record_follows_from_the_rate
     ]
 
 
-def helped(own_bytes):
+def helped(own_bytes, **about):
     """900 bytes; the entry's own attempt brought ``own_bytes`` until 10 s, a helper the rest from 5 s on."""
     own = attempt(1, 0.0, 10.0, size=own_bytes, to_byte=own_bytes, samples=[(5.0, own_bytes // 2)])
-    other = attempt(2, 5.0, 10.0, from_byte=own_bytes, size=900 - own_bytes, helper=True)
+    other = attempt(2, 5.0, 10.0, from_byte=own_bytes, size=900 - own_bytes, helper=True, **about)
     return record(0, 900, own, other)
 
 
@@ -147,6 +147,19 @@ def test_a_slow_file_that_others_helped_was_rescued():
     """At 10 bytes a second the other 800 bytes had taken 80 s more, and no helper's place."""
     assert list_jobs(helped(100)) == [ReplayedFile(0.0, 10.0, 90.0), ReplayedFile(5.0, 5.0, 0.0)]
     assert saved_s(helped(100)) == 80.0
+
+
+@pytest.mark.parametrize(("full_link", "alone_s"), [(False, 50.0), (True, 2.0)])
+def test_a_slow_rate_on_a_full_link_foretells_as_much_again(full_link, alone_s):
+    """It was cancelled after a second: others end, and leave it their share of the link."""
+    slow = attempt(1, 0.0, 1.0, size=10, outcome="straggler", projected_s=50.0, full_link=full_link)
+    jobs = list_jobs(record(0, 100, slow, attempt(2, 1.0, 1.5, from_byte=10, size=90)))
+    assert jobs == [ReplayedFile(0.0, 1.5, alone_s)]
+
+
+def test_a_slow_file_that_shared_a_full_link_with_its_helpers_was_not_rescued():
+    """Alone it would have had their share of the link."""
+    assert saved_s(helped(100, full_link=True)) == 0.0
 
 
 def test_a_file_that_was_fast_for_a_while_was_helped_and_not_rescued():

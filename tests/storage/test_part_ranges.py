@@ -259,6 +259,23 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
     assert useful_parts(staged(root)) == sorted(staged(root))
 
 
+@pytest.mark.parametrize(("size_mib", "lost_kib"), [(4, 512), (16, 1024), (100, 2048)])
+def test_a_kill_loses_a_share_of_the_file(root, size_mib, lost_kib):
+    """A sixteenth of it, within bounds: a small file in several streams loses less than a large one."""
+    size_bytes = size_mib << 20
+    part = Part(Directory(root, "attempts/i/0"), entry_of(0, "a", b"x", size=size_bytes))
+    part.validator = TAG
+    part.write(b"x")
+    ranges = part.split_into_ranges(size_bytes)
+    tail, most_unnoted = split(ranges, part.segment, size_bytes // 2), 0
+    for _ in range(size_mib * 4):
+        part.write_at(tail, bytes(64 << 10))
+        noted = sum(end - start for start, end in note_of(root).held)
+        most_unnoted = max(most_unnoted, ranges.held_bytes - noted)
+    assert most_unnoted == (lost_kib - 64) << 10
+    part.discard()
+
+
 def test_what_nobody_can_go_on_with_is_not_left(volume, root):
     """A mirror's ETag says nothing in a later run."""
     part = begun(volume)

@@ -131,12 +131,24 @@ def test_where_attempts_fade_and_come_back_slow_ones_are_not_all_cancelled_at_on
     assert min(found.projected_s for found in sure.found) > 1000
 
 
-@pytest.mark.parametrize(("slack_s", "count"), [(0.0, UNPROVEN), (-1.0, 4)])
-def test_a_run_that_waits_only_for_replies_asks_again_without_proof(slack_s, count):
+@pytest.mark.parametrize(
+    ("before", "rate_bps", "slack_s", "count"),
+    [
+        (0, 0, 0.0, UNPROVEN),
+        (0, 0, -1.0, 4),
+        (MIB, 0, 0.0, UNPROVEN),
+        (MIB, 0, -1.0, 4),
+        (MIB, 9, -1.0, UNPROVEN),
+    ],
+)
+def test_a_run_that_waits_only_for_dead_connections_asks_again_without_proof(
+    before, rate_bps, slack_s, count
+):
     """Places are idle, so that a connection is all that it costs; the files that flow need their proof."""
     fading = [Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB))) for n in range(12)]
-    silent = [Stream(100 + n, GIB, at(0), start_s=8.0, slack_s=slack_s) for n in range(4)]
-    story = play(adaptive(), [*fading, *silent], 10.0)
+    rates = ((0.0, before), (8.1, rate_bps))
+    dead = [Stream(100 + n, GIB, rates, start_s=8.0, slack_s=slack_s) for n in range(4)]
+    story = play(adaptive(), [*fading, *dead], 13.0)
     assert sum(when_s == story.flagged[0][0] for when_s, _ in story.flagged) == count
 
 

@@ -10,6 +10,7 @@ from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
 from cfetch.engine.batches.staging import Batch, BatchSize
 from cfetch.engine.placement.batches import cut
+from cfetch.engine.placement.placer import Placer
 from cfetch.manifest.entries import Entries
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Volume
@@ -19,6 +20,19 @@ LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold 
 MOST_AHEAD = 16  # batches that are looked for at once, once the volumes have shown that they answer soon
 SOON_S = LOOK_S / 8  # a look at twice as many batches then still has time enough
 MOST_FILES_AHEAD = 256  # of several batches; an object store may need a request for each
+
+
+def submit(placer: Placer, batch: Batch, now_s: float) -> None:
+    """Let a batch that has arrived wait for a volume. Raises Unplaceable."""
+    placer.submit(
+        batch.number,
+        batch.missing_bytes + batch.joined_bytes,
+        len(batch.entries),
+        now_s,
+        home=batch.home,
+        in_place=len(batch.standing),
+        without=batch.avoids,
+    )
 
 
 class BatchQueues:
@@ -171,9 +185,7 @@ class Arrivals:
         volume since.
         """
         indexes = batch.entries
-        begun = next(
-            (volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun), None
-        )
+        begun = {volume_index for volume_index, holding in enumerate(holdings) if holding.is_begun}
         batch.recorded = {
             volume_index for volume_index, holding in enumerate(holdings) if holding.is_committed
         }
@@ -181,7 +193,9 @@ class Arrivals:
         def count(volume_index: int) -> int:
             return len(holdings[volume_index].same_size)
 
-        batch.home = max(sorted(batch.recorded), key=count, default=begun)
+        batch.home = max(sorted(batch.recorded), key=count, default=min(begun, default=None))
+        if batch.recorded:  # a volume that broke in the middle of its commit has the mark, and files too many
+            batch.recorded |= begun
         most = max(range(len(holdings)), key=count)
         if batch.home is None and batch.name is not None and count(most):
             batch.home = most

@@ -14,7 +14,8 @@ from cfetch.engine.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
 TICK_S = 0.5  # between looks at speeds and at calls that do not return
-FIRST_TICK_S = 0.1  # until all speeds are known: a volume gets no second batch before that
+FIRST_TICK_S = 0.1  # until all speeds are known
+NEW_TICK_S = 0.02  # in the first second of a volume, which gets no second batch before its speed is known
 FIRST_S = 1.0  # seconds of writing over which the first speed is measured
 HURRY_S = 5.0  # patience with a volume that hangs while the run is ending
 ROOM_S = 2.0  # between questions for the free space
@@ -80,11 +81,22 @@ class Health:
 
     def is_new(self, index: int) -> bool:
         """Whether its speed is still unknown because it is new, or behind with writing what has come."""
-        if self._placer.view(index).speed_bps:
-            return False
+        return self._is_young(index) or (
+            not self._placer.view(index).speed_bps and self._volumes[index].is_behind
+        )
+
+    def _is_young(self, index: int) -> bool:
+        """Whether its speed is still unknown in its first second at work, or before that."""
         since_s = self._first[index].since_s
         waited_s = 0.0 if since_s is None else self._clock.now() - since_s
-        return waited_s < FIRST_S or self._volumes[index].is_behind
+        return waited_s < FIRST_S and not self._placer.view(index).speed_bps
+
+    def _choose_tick_s(self) -> float:
+        volumes = range(len(self._volumes))
+        if all(self._placer.view(index).speed_bps for index in volumes):
+            return TICK_S
+        begun = (index for index in volumes if self._first[index].since_s is not None)
+        return NEW_TICK_S if any(map(self._is_young, begun)) else FIRST_TICK_S
 
     def note_full(self, index: int) -> None:
         """Note that the volume had no room: nothing more fits until it is asked again, which is soon."""
@@ -148,8 +160,7 @@ class Health:
         busy_s = list(map(self._busy_until_now_s, volumes))
         before_s, was_behind = self._clock.now(), [False for _ in volumes]
         while True:
-            known = all(self._placer.view(index).speed_bps for index in volumes)
-            tick_s = TICK_S if known else FIRST_TICK_S
+            tick_s = self._choose_tick_s()
             await self._clock.sleep(tick_s)
             now_s, now = self._clock.now(), list(map(self._count_taken_bytes, volumes))
             now_busy_s = list(map(self._busy_until_now_s, volumes))

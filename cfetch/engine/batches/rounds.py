@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
-from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.arrivals import Arrivals, submit
 from cfetch.engine.batches.borne import Borne
 from cfetch.engine.batches.completion import BatchCompletion
 from cfetch.engine.batches.staging import Batch, BatchStaging
@@ -110,7 +110,7 @@ class Rounds:
         self._shares.note_waits(now_s, [self._flights.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
         most = None if self._borne is None else self._borne.count(now_s)
-        self.places = self._shares.divide(has_work, running, most)
+        self.places = self._shares.divide(has_work, running, most, is_last=self._arrivals.is_over)
 
     def _has_work(self, index: int) -> bool:
         """Whether entries are under way to the volume or wait for a place. It may be full, or paused."""
@@ -145,10 +145,8 @@ class Rounds:
     async def _arrive(self) -> None:
         batch = await self._arrivals.next(self._watch.leave_all)
         self._stagings.batches[batch.number] = batch
-        size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
-        now_s, in_place = self._clock.now(), len(batch.standing)
         try:
-            self._placer.submit(batch.number, size_bytes, files, now_s, home=batch.home, in_place=in_place)
+            submit(self._placer, batch, self._clock.now())
         except Unplaceable as reason:
             self._give_up(batch, str(reason))
 

@@ -75,6 +75,16 @@ class Batch:
         return index in self.in_place or index in self.failed
 
     @property
+    def avoids(self) -> frozenset[int]:
+        """The volumes on which something stands in the way of its files; none if that is so on all."""
+        blocked = {
+            volume_index
+            for volume_index, faults in enumerate(self.blocked)
+            if faults and any(index in faults for index in self.entries)
+        }
+        return frozenset(blocked) if len(blocked) < len(self.blocked) else frozenset()
+
+    @property
     def shown(self) -> str:
         """The name of the batch in messages."""
         return self.name if self.name is not None else self.id[:8]

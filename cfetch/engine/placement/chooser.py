@@ -15,7 +15,7 @@ import msgspec
 
 OUT_OF_USE = "out of use"
 NO_ROOM = "no room"
-REFUSED = "refused it before"
+REFUSED = "does not take it"
 PAUSED = "paused by `cfetch volume pause`"
 SAME_ROOM = 0.01  # rooms that differ by less are taken for equal
 RESERVE_BYTES = 16 << 20  # of a volume, kept free for cfetch's own files

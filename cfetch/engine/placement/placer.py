@@ -12,6 +12,7 @@ Times are passed in and never go back. The caller works in rounds: report what h
 """
 
 from bisect import insort
+from collections.abc import Set as AbstractSet
 from math import inf, nextafter
 from operator import attrgetter
 from typing import NamedTuple
@@ -183,10 +184,12 @@ class Placer:
         *,
         home: int | None = None,
         in_place: int = 0,
+        without: AbstractSet[int] = frozenset(),
     ) -> None:
         """Add a batch that arrives. ``home``: the volume that holds a part of it from an earlier run.
 
-        ``in_place`` of its files stand already; ``size_bytes`` are those of the others.
+        ``in_place`` of its files stand already; ``size_bytes`` are those of the others. ``without``: volumes
+        that get it only if it has had no other place for ``RETRY_S``.
 
         Raises Unplaceable if there is no volume, no file in the batch, all are paused, or none has room for
         it even when empty; ValueError if the batch is already here.
@@ -205,6 +208,7 @@ class Placer:
         if len(rooms) == len(takers) and size_bytes > max(rooms):
             raise Unplaceable(f"no destination has room for its {size_bytes} bytes: the most is {max(rooms)}")
         arrived = BatchState(batch, size_bytes, missing, home, self._arrivals, since_s=now_s)
+        arrived.refused = frozenset(without)
         self._arrivals += 1
         self._batches[batch] = arrived
         self._waiting.append(arrived)

@@ -45,12 +45,21 @@ class VolumeSlots:
         self._looked_s, self._held_s = now_s, held_s
         self._turn += 1
 
-    def divide(self, has_work: Sequence[bool], running: Sequence[int], borne: int | None = None) -> list[int]:
+    def divide(
+        self,
+        has_work: Sequence[bool],
+        running: Sequence[int],
+        borne: int | None = None,
+        *,
+        is_last: bool = False,
+    ) -> list[int]:
         """The number of entries that each volume may have under way, at least 1.
 
-        ``borne``: no more than these run at the hosts now; None: as many as the run has places.
+        ``borne``: no more than these run at the hosts now; None: as many as the run has places. ``is_last``:
+        no further batches come, so a slow volume that is alone at work holds nobody's places.
         """
-        loads = list(map(Load, has_work, running, self._waiting))
+        waiting = [0.0] * len(running) if is_last and sum(has_work) == 1 else self._waiting
+        loads = list(map(Load, has_work, running, waiting))
         if borne is None or borne >= self._places:
             return divide_slots(self._places, loads)
         return self._trim(divide_slots(borne, loads), loads, borne)

@@ -18,8 +18,8 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.processes.messages import Order
 from cfetch.tasks.shares.dealing import Turn
-from cfetch.tasks.shares.placed_run import bury_on_volume
 from cfetch.tasks.shares.placed_shares import PlacedShares
+from cfetch.tasks.shares.salvage import bury_on_volume
 from cfetch.tasks.shares.work import RunSpec
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks

@@ -4,8 +4,7 @@ The leader is a run like any other, whose shares stand on a board. A node that j
 it reads the same receipts, so it shows the same run, and waits until the leader has settled the plan.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -23,8 +22,8 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
 from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
-from cfetch.tasks.processes.engine import LocalTasks
-from cfetch.tasks.shares.dealing import BuryTask, ShareSource
+from cfetch.tasks.processes.engine import LocalTasks, Started
+from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, TaskRunner
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.execution import Course, count_completed, read_course
@@ -175,22 +174,7 @@ class NodeTasks(LocalTasks):
         self.leads = joined is None
         self._here = here
         self._joined = joined
-        self._board: Board | None = None
         self._name = here.table.node.owner.host
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """Leave the board when the run is over."""
-        try:
-            yield
-        finally:
-            if self._board is not None:
-                self._board.close()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all shares are over; also if there were none."""
-        return not self.tasks or (self._board is not None and self._board.is_whole)
 
     def prepare(self, account: Account, directory: Path) -> list[str]:
         """Cut the plan, or take the leader's cut."""
@@ -216,13 +200,8 @@ class NodeTasks(LocalTasks):
             spec = msgspec.structs.replace(spec, hub=job.hub, wall_start_s=job.wall_start_s)
         return super().start(spec, Account(), hub)
 
-    def _open_source(
-        self,
-        spec: RunSpec,
-        bury_task: BuryTask,
-        account: Account,  # noqa: ARG002 - receipts are every node's
-        hub: Hub | None,  # noqa: ARG002 - the leader's
-    ) -> ShareSource:
+    def _open_source(self, started: Started) -> ShareSource:
+        spec = started.spec
         directory = board_of(Path(spec.receipts).parent, spec.epoch)
         if self.leads:
             job = SharedJob(
@@ -232,7 +211,7 @@ class NodeTasks(LocalTasks):
                 hub=spec.hub,
             )
             write_job(directory, job)
-        self._board = Board(
+        return Board(
             directory,
             self.tasks,
             epoch=spec.epoch,
@@ -240,6 +219,5 @@ class NodeTasks(LocalTasks):
             fence=Path(spec.place.fence),
             node=self._here.table.node,
             heartbeats=self._here.table.heartbeats,
-            bury_task=bury_task,
+            bury_task=started.bury_task,
         )
-        return self._board

@@ -26,8 +26,9 @@ from cfetch.tasks.nodes.desk import Crew, Desk
 from cfetch.tasks.nodes.engine import MANY_NODES, Here, board_of
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.processes.child_processes import ChildProcesses
-from cfetch.tasks.processes.placed_tasks import PlacedSource, PlacedTasks
-from cfetch.tasks.shares.dealing import BuryTask
+from cfetch.tasks.processes.engine import Started
+from cfetch.tasks.processes.placed_tasks import PlacedTasks
+from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.execution import Course, read_course
@@ -60,11 +61,6 @@ class LeadingTasks(PlacedTasks):
                 if self._desk is not None:
                     self._desk.close()
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all shares are over."""
-        return not self.tasks or (self._placed is not None and self._placed.is_over())
-
     def prepare(self, account: Account, directory: Path) -> list[str]:
         """Show that this run shares its plan: nothing is cut before."""
         with on_disk(directory):
@@ -82,16 +78,14 @@ class LeadingTasks(PlacedTasks):
         self._desk.start(Crew(crew.wait_for_receipts, crew.fail))
         return crew
 
-    def _open_source(
-        self, spec: RunSpec, bury_task: BuryTask, account: Account, hub: Hub | None
-    ) -> PlacedSource:
-        placed = super()._open_source(spec, bury_task, account, hub)
+    def _open_source(self, started: Started) -> ShareSource:
+        placed, spec = super()._open_source(started), started.spec
         assert isinstance(placed, PlacedShares)
         board, table = board_of(Path(spec.receipts).parent, spec.epoch), self._here.table
         beats = NodeBeats(board, spec.epoch, table.node, table.heartbeats)
         mail = Mail(board)
         mail.open()
-        self._desk = Desk(mail, placed, Path(spec.receipts), spec.epoch, beats, bury_task)
+        self._desk = Desk(mail, placed, Path(spec.receipts), spec.epoch, beats, started.bury_task)
         used = list(map(str, self.roots))
         job = SharedJob(
             roots=used,
@@ -128,12 +122,6 @@ class JoinedTasks(PlacedTasks):
         self._here = here
         self._joined = joined
         self._name = here.table.node.owner.host
-        self._remote: RemoteShares | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the leader has said that all shares are over."""
-        return not self.tasks or (self._remote is not None and self._remote.is_whole)
 
     def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - the leader cuts
         """Name the volumes that this node does not see."""
@@ -156,13 +144,8 @@ class JoinedTasks(PlacedTasks):
             hub,
         )
 
-    def _open_source(
-        self,
-        spec: RunSpec,
-        bury_task: BuryTask,  # noqa: ARG002 - the children's parent calls it
-        account: Account,  # noqa: ARG002 - the leader's counts
-        hub: Hub | None,  # noqa: ARG002 - the leader's
-    ) -> PlacedSource:
+    def _open_source(self, started: Started) -> ShareSource:
+        spec = started.spec
         board, table = board_of(Path(spec.receipts).parent, spec.epoch), self._here.table
 
         def has_leader() -> bool:
@@ -171,9 +154,7 @@ class JoinedTasks(PlacedTasks):
 
         beats = NodeBeats(board, spec.epoch, table.node, table.heartbeats)
         run = LeadersRun(Path(spec.receipts), spec.epoch, has_leader)
-        self._remote = RemoteShares(self._plan, Mail(board), beats, run, self._seen)
-        self._placed = self._remote
-        return self._remote
+        return RemoteShares(self._plan, Mail(board), beats, run, self._seen)
 
 
 def refuse_other_volumes(roots: Sequence[str | Path], job: SharedJob) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
 from cfetch.base.events import Event, VolumeView
@@ -45,8 +45,9 @@ class LocalShares(NamedTuple):
         return Share(entries, self.sharers[number])
 
 
+@runtime_checkable
 class ShareContents(Protocol):
-    """The contents of shares, by their numbers."""
+    """The contents of shares, by their numbers; a source whose shares are made meanwhile has them itself."""
 
     def fill(self, number: int, account: Account) -> Share:
         """Make a share of what is left of it."""

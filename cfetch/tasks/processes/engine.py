@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +13,6 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.manifest.plan import Plan
 from cfetch.run.fresh_links import ManifestRef
-from cfetch.storage.files import STATE_NAME
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
@@ -22,10 +22,19 @@ from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.dealing import BuryTask, OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan
-from cfetch.tasks.shares.salvage import keep_parts
+from cfetch.tasks.shares.salvage import bury_on_volume
 from cfetch.tasks.shares.work import RunSpec
 
 HUB_HOST = "127.0.0.1"
+
+
+class Started(NamedTuple):
+    """The facts of a run that begins, for its source of shares: see ``TaskRunner.start``."""
+
+    spec: RunSpec
+    account: Account
+    hub: Hub | None
+    bury_task: BuryTask
 
 
 class ProcessesEngine(ShareEngine):
@@ -67,6 +76,7 @@ class LocalTasks:
     def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
         self._clock = clock
         self._crew: ChildProcesses | None = None
+        self._source: ShareSource | None = None
         self._plan = plan
         self._root = root
         self._settings = settings
@@ -76,8 +86,17 @@ class LocalTasks:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Open nothing: processes are started once their shares are known."""
-        yield
+        """Let go of the source of shares when the run is over."""
+        try:
+            yield
+        finally:
+            if self._source is not None:
+                self._source.close()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all shares of the run are over; also if there were none."""
+        return not self.tasks or (self._source is not None and self._source.is_whole)
 
     def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - they stay in the plan's file
         """Cut the plan."""
@@ -116,11 +135,11 @@ class LocalTasks:
             """Free the task's leases, and keep its parts for the task that continues its share."""
             if hub is not None:
                 hub.forget(task)
-            self._keep_parts(spec, task, moves=moves)
+            bury_on_volume(source, spec, task, moves=moves)
 
-        source = self._open_source(spec, bury_task, account, hub)
+        source = self._source = self._open_source(Started(spec, account, hub, bury_task))
         self._crew = ChildProcesses(
-            self._find_contents(),
+            source if isinstance(source, ShareContents) else self._shares,
             spec,
             account,
             bury_task,
@@ -132,25 +151,13 @@ class LocalTasks:
         self._crew.start()
         return self._crew
 
-    def _keep_parts(self, spec: RunSpec, task: int, *, moves: bool) -> None:
-        keep_parts(self._root / STATE_NAME, spec, task, moves=moves)
-
-    def _find_contents(self) -> ShareContents:
-        return self._shares
-
-    def _open_source(
-        self,
-        spec: RunSpec,
-        bury_task: BuryTask,  # noqa: ARG002 - others need it
-        account: Account,  # noqa: ARG002 - the same
-        hub: Hub | None,  # noqa: ARG002 - the same
-    ) -> ShareSource:
+    def _open_source(self, started: Started) -> ShareSource:
         """Open the source of the shares: this run has all of them for itself."""
-        receipts = Path(spec.receipts)
+        receipts, epoch = Path(started.spec.receipts), started.spec.epoch
 
         def stands(share: int) -> bool:
             """Whether the share has its receipt."""
-            return (receipts / share_receipt_name(spec.epoch, share)).exists()
+            return (receipts / share_receipt_name(epoch, share)).exists()
 
         return OwnShares(self.tasks, stands, self._clock.monotonic)
 

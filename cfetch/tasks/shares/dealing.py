@@ -79,6 +79,16 @@ class ShareSource(Protocol):
     def views(self) -> list[VolumeView]:
         """The volumes at this moment, if there are several."""
 
+    def find_volume(self, task: int) -> int | None:
+        """The volume of a task's share, if there are several."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all shares have come to their end, and not only the part of this machine."""
+
+    def close(self) -> None:
+        """Let go of what it uses: the run is over."""
+
 
 class BuryTask(Protocol):
     """Keeps the parts of a dead task for the next one."""
@@ -103,6 +113,10 @@ class OneVolume:
     def views(self) -> list[VolumeView]:
         """No views: the figures of the run are those of the volume."""
         return []
+
+    def find_volume(self, task: int) -> int | None:  # noqa: ARG002 - the port's
+        """None: there is one."""
+        return None
 
 
 class Units:
@@ -224,3 +238,11 @@ class OwnShares(OneVolume):
     def is_over(self) -> bool:
         """Whether all shares have been brought."""
         return not self._units.left
+
+    @property
+    def is_whole(self) -> bool:
+        """The same: all of them are this machine's."""
+        return self.is_over()
+
+    def close(self) -> None:
+        """Nothing: it uses nothing."""

@@ -17,7 +17,7 @@ from cfetch.base.breaker import BreakerState
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
 from cfetch.base.events import EntryFinished, Event
-from cfetch.engine.batches.arrivals import Arrivals
+from cfetch.engine.batches.arrivals import Arrivals, submit
 from cfetch.engine.batches.rounds import MOST_MOVES
 from cfetch.engine.batches.staging import Batch, BatchSize
 from cfetch.engine.batches.volume_events import make_batch_placed, make_unplaced_fault
@@ -53,7 +53,6 @@ class Begun(NamedTuple):
     number: int
     members: tuple[int, ...]
     missing_bytes: int
-    is_probe: bool
 
 
 class PlacedBatches:
@@ -139,7 +138,7 @@ class PlacedBatches:
             if placed.stolen_from is not None and not placed.probe:
                 self._events.append(make_batch_placed(self._now_s(), batch, placed, self._names))
             if members := tuple(self._split(batch, volume)):
-                return Begun(batch.number, members, batch.missing_bytes, placed.probe)
+                return Begun(batch.number, members, batch.missing_bytes)
             await self.finish(batch.number, volume, ())
         return None
 
@@ -215,10 +214,8 @@ class PlacedBatches:
 
     def _submit(self, batch: Batch) -> None:
         self._batches[batch.number] = batch
-        size_bytes, files = batch.missing_bytes + batch.joined_bytes, len(batch.entries)
-        now_s, in_place = self._now_s(), len(batch.standing)
         try:
-            self._placer.submit(batch.number, size_bytes, files, now_s, home=batch.home, in_place=in_place)
+            submit(self._placer, batch, self._now_s())
         except Unplaceable as reason:
             self._give_up(batch, str(reason))
 

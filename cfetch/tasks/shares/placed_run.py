@@ -1,23 +1,17 @@
 """Opens the dealer of a run with several volumes: ``PlacedShares`` with what the run knows of them."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Protocol
 
 from cfetch.base.clock import Clock, RunClock
 from cfetch.base.events import Event, VolumePaused
 from cfetch.manifest.plan import Plan
 from cfetch.run.volumes import Volumes
-from cfetch.storage.files import STATE_NAME
-from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.volume import Volume
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.placed_batches import Placing
 from cfetch.tasks.shares.placed_shares import PlacedShares
-from cfetch.tasks.shares.salvage import keep_parts
 from cfetch.tasks.shares.work import RunSpec
 
 
@@ -71,20 +65,3 @@ def open_placed(
         VolumePaused(t_s=0.0, volume=name, pause_s=None, reason=str(fault)) for name, fault in volumes.refused
     ]
     return PlacedShares(plan, placing, account, run_clock.now, count_brought, refused)
-
-
-class VolumeFinder(Protocol):
-    """Knows the volumes of tasks, in the driver or in another machine's process."""
-
-    def find_volume(self, task: int) -> int | None:
-        """The volume of a task's share."""
-
-
-def bury_on_volume(placed: VolumeFinder, spec: RunSpec, task: int, *, moves: bool) -> None:
-    """Keep the parts of a dead task on the volume of its share. Raises LocalFault."""
-    if (volume := placed.find_volume(task)) is not None:
-        state = Path(spec.volumes[volume].root) / STATE_NAME
-        with suppress(TimeoutError):  # it hangs: what the task has left is fetched again
-            call_within(
-                spec.settings.write_timeout, str(state), lambda: keep_parts(state, spec, task, moves=moves)
-            )

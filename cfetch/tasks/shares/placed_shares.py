@@ -107,8 +107,6 @@ class DealtShares:
             if begun is not None:
                 dealt[begun.number] = begun.members
                 cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
-                if begun.is_probe:
-                    break
             elif dealt and self.batches.may_go_on(volume):
                 await self.batches.arrive()
                 self.batches.assign()
@@ -207,6 +205,11 @@ class PlacedShares:
 
     def is_over(self) -> bool:
         """Whether all batches are over."""
+        return self._is_over
+
+    @property
+    def is_whole(self) -> bool:
+        """The same: whoever deals knows of all."""
         return self._is_over
 
     def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run

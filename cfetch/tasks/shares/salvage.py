@@ -1,15 +1,30 @@
 """Keeps what a dead task has left for the task that goes on with its share."""
 
+from contextlib import suppress
 from pathlib import Path
 
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import STATE_NAME, on_disk
+from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.resume import useful_parts
+from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.files import LocalFiles
 
 
-def keep_parts(state: Path, spec: RunSpec, task: int, *, moves: bool = True) -> None:
+def bury_on_volume(source: ShareSource, spec: RunSpec, task: int, *, moves: bool) -> None:
+    """Keep the parts of a dead task where its share goes. Raises LocalFault."""
+    if not spec.volumes:
+        _keep_parts(Path(spec.place.root) / STATE_NAME, spec, task, moves=moves)
+    elif (volume := source.find_volume(task)) is not None:
+        state = Path(spec.volumes[volume].root) / STATE_NAME
+        with suppress(TimeoutError):  # it hangs: what the task has left is fetched again
+            call_within(
+                spec.settings.write_timeout, str(state), lambda: _keep_parts(state, spec, task, moves=moves)
+            )
+
+
+def _keep_parts(state: Path, spec: RunSpec, task: int, *, moves: bool) -> None:
     """Keep the parts of a dead task on one volume for the task that goes on. Raises LocalFault.
 
     ``moves`` as in ``BuryTask``. After this the task can put no file in place there, should it live.

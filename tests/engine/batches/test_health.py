@@ -96,7 +96,7 @@ def test_how_long_a_volume_is_new():
 
 
 def test_a_speed_that_becomes_known_is_work():
-    """A further batch may be begun then, and nothing else would tell before the next round."""
+    """A further batch may be begun then, as places are idle; nothing else tells before the next round."""
 
     async def main():
         volume, placer, work = Volume(), Placer(), asyncio.Event()
@@ -113,7 +113,7 @@ def test_a_speed_that_becomes_known_is_work():
         await asyncio.wait([watching])
         return seen
 
-    assert run_virtual(main()) == [(False, []), (True, [pytest.approx(MIB / 0.3)])]
+    assert run_virtual(main()) == [(False, []), (True, [pytest.approx(MIB / 0.26)])]
 
 
 class StandingStill(VirtualClock):

@@ -518,6 +518,18 @@ def test_something_else_in_a_files_place_fails_that_file_only(world):
     assert [status for path, status in world.statuses.items() if path != "f2"] == ["done"] * 7
 
 
+def test_something_in_a_files_place_on_one_volume_sends_its_batch_to_another(world):
+    """It is where the batch would otherwise go."""
+    entries, scripts = named(6, 3)
+
+    def block(world):
+        (world.roots[0] / "b0/f1").mkdir(parents=True)
+
+    world.run(entries, scripts, before=block)
+    assert set(world.statuses.values()) == {"done"}
+    assert world.homes()["b0"] != 0
+
+
 def test_a_slow_volume_delays_only_its_own_batches(world):
     """Its files take a hundred times as long; no more than its share of the places waits for it."""
     entries, scripts = named(30, 2, rate_bps=4096)

@@ -70,7 +70,7 @@ def test_who_is_no_candidate_and_why(mode):
     assert choice.index == 3
     assert choice.verdicts[:3] == (
         PlacementVerdict(None, "out of use"),
-        PlacementVerdict(None, "refused it before"),
+        PlacementVerdict(None, "does not take it"),
         PlacementVerdict(None, "no room"),
     )
     assert choose(volumes[:3], 5, 1, mode=mode, without={1}).index is None
@@ -98,7 +98,7 @@ def test_one_line_for_a_person():
 def test_one_line_when_there_is_no_candidate():
     """It says so, and why not each."""
     choice = choose([VolumeState(), VolumeState(usable=False)], 1, 1, mode=Mode.FINISH, without={0})
-    assert explain(choice, NAMES[:2]) == "nowhere: /data1 refused it before, /data2 out of use"
+    assert explain(choice, NAMES[:2]) == "nowhere: /data1 does not take it, /data2 out of use"
     assert explain(choose([], 1, 1, mode=Mode.FINISH), ()) == "nowhere: there is no volume"
     one = VolumeState(speed_bps=1.0)
     assert explain(choose([one], 0, 1, mode=Mode.FINISH), ("/data",)) == "/data: done in 0.0 s"

@@ -58,5 +58,8 @@ def test_waiting_is_averaged():
     assert shares.divide([True, True], [4, 4]) == [4, 4]
     shares.note_waits(1.0, [0.0, 3.0])
     assert shares.divide([True, True], [4, 4]) == [6, 2]
+    assert shares.divide([False, True], [0, 4], is_last=False) == [8, 2]
+    assert shares.divide([False, True], [0, 4], is_last=True) == [8, 8]  # nobody else will need a place
+    assert shares.divide([True, True], [4, 4], is_last=True) == [6, 2]
     shares.note_waits(2.0, [0.0, 3.2])
     assert shares.divide([True, True], [6, 2]) == [4, 4]

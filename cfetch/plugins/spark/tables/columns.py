@@ -88,6 +88,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("content_type", "string", "as the server has stated it"),
         Column("connect_s", "double", "to make its connections; null: used one that was there"),
         Column("unanswered", "boolean", "broken off while its handshake had no answer"),
+        Column("full_link", "boolean", "helped or was cancelled while the link of its host was full"),
     ),
     "events": (
         *RUN,

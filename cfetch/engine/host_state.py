@@ -72,6 +72,6 @@ class HostState:
             self.held_until_s = 0.0
             self.refusals.unclear_window = None
 
-    def is_plain(self, most: int) -> bool:
+    def is_plain(self, most: float) -> bool:
         """Whether it is as a new host would be, once nothing runs there."""
         return self.breaker is CLOSED and self.window >= most and not self.throttling.rounds

@@ -54,10 +54,14 @@ class Pause(NamedTuple):
 
 
 class _Leases(NamedTuple):
-    """The own parts of limits for several processes; ``others``: at each host that has no lease."""
+    """The own parts of limits for several processes; ``others``: at each host that has no lease.
+
+    ``first``: places of a host that has not answered yet, as the other processes begin there too.
+    """
 
     by_host: Mapping[str, int] = NONE
     others: int | None = None
+    first: float = inf
 
     def find(self, name: str) -> int | None:
         return self.by_host.get(name, self.others)
@@ -109,7 +113,11 @@ class Hosts:
 
         ``others``: the limit at each host that has no lease. Attempts under way continue.
         """
-        self._leases = _Leases(leases, others)
+        self._leases = _Leases(leases, others, self._leases.first)
+
+    def begin_with(self, places: int) -> None:
+        """Begin with so many places at each host; each answer brings one more."""
+        self._leases = self._leases._replace(first=places)
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
         """How many attempts have a place at ``name``, and how many would have one without a lease.
@@ -227,7 +235,7 @@ class Hosts:
         host.load_bytes -= size_bytes
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.end_probe(now_s)
-        is_idle = not host.running and host.is_plain(self._most)
+        is_idle = not host.running and host.is_plain(min(self._most, self._leases.first))
         if is_idle and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.slots):
@@ -284,7 +292,8 @@ class Hosts:
         host.throttling.rounds = host.throttling.too_long = 0
         if host.breaker is not CLOSED:
             self._close_breaker(name, host)
-        host.window = min(float(self._most), host.window + 1.0 / host.window)
+        more = 1.0 if self._begins(host) else 1.0 / host.window
+        host.window = min(float(self._most), host.window + more)
         if error is None:
             if host.limit.is_in_use:
                 host.limit.note_file(now_s, started_s)
@@ -356,9 +365,13 @@ class Hosts:
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
         left_s = left_bytes * now_s / came if came else 0.0
         for name, host in self._hosts.items():
+            had = host.slots
+            if self._begins(host):
+                answering = 2 * (host.running - waiting.get(name, 0))
+                host.window = min(float(self._most), max(host.window, answering))
+                rose = rose or host.slots > had
             if host.width is None or not host.running:
                 continue
-            had = host.slots
             host.limit.raise_if_due(now_s, is_leased=name in self._leases.by_host)
             before = host.width.places
             brought = host.brought_bytes + received.get(name, 0)
@@ -380,9 +393,16 @@ class Hosts:
         host = self._hosts.get(name)
         return None if host is None else host.width
 
+    def _begins(self, host: HostState) -> bool:
+        """Whether each answer brings one more place, so that they double in a round: nothing was refused."""
+        return host.throttling.cut_s < 0 and host.window < self._most
+
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)
-        host = HostState(float(self._most), None if self._new_width is None else self._new_width(served))
+        host = HostState(
+            float(min(self._most, self._leases.first)),
+            None if self._new_width is None else self._new_width(served),
+        )
         host.is_capped = served > 0
         return host
 

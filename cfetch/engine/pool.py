@@ -194,6 +194,10 @@ class Pool:
         self._transport.keep_at_most(leases)
         self._parts.dispatch.wake()
 
+    def begin_with(self, places: int) -> None:
+        """Call ``Hosts.begin_with``, for a pool that is one of several on the same hosts."""
+        self._parts.hosts.begin_with(places)
+
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """Call ``Hosts.demand``, for a pool that shares its hosts with others."""
         count = self._parts.commitment.count_left

@@ -3,10 +3,12 @@
 Run by ``scripts/cluster-test``.
 """
 
+import io
 import os
 import re
 import signal
 import subprocess
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pyspark
 import pytest
 
 from tests.cluster.scene import FILES, LATE, in_place, wait_until
-from tests.cluster.standalone import HOME, PROJECT, Cluster
+from tests.cluster.standalone import HOME, PROJECT, Cluster, descendants
 from tests.engine.drive import tree
 from tests.tasks.scene import asked, served, whole
 
@@ -26,6 +28,7 @@ TEN_LINES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
 JARS = sorted(Path(pyspark.__file__).parent.glob("jars/delta-*.jar"))
 TIMEOUT_S = 1200.0  # a session takes minutes on a machine that others use
 MOST_EXTRA_PERCENT = 2.0
+MOST_EXTRA_OF_SHARDS_PERCENT = 5.0  # two tasks die, each with up to three shards of 20 files
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +123,91 @@ def test_ten_lines_to_a_delta_table(cluster, origin, tmp_path):
     words = [word for name, value in delta.items() for word in ("--conf", f"{name}={value}")]
     check(submit(cluster, script, *words), origin, tmp_path)
     assert (tmp_path / "results/_delta_log").is_dir()
+
+
+FROZEN = """
+import sys, time
+from cfetch.spark import download
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+urls = spark.read.csv(sys.argv[1], header=True)
+spark.range(4).repartition(4).mapInArrow(lambda batches: batches, "id long").count()  # its workers start
+for to in sys.argv[2:]:
+    begin_s = time.monotonic()
+    rows = download(urls, to=to, path="path", sha256="digest", tasks=16)
+    wrong = rows.where("status = 'failed'").count()
+    print("SECONDS", time.monotonic() - begin_s, wrong, flush=True)
+"""
+COPIES = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "500ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "2s",
+}
+
+
+def test_a_frozen_executor_does_not_hold_a_query_up(cluster, origin, tmp_path):
+    """Copies of its tasks go on beside it, although it holds their locks: at most twice the time."""
+    script = tmp_path / "job.py"
+    script.write_text(FROZEN)
+    conf = [word for name, value in COPIES.items() for word in ("--conf", f"{name}={value}")]
+    first, second = tmp_path / "first", tmp_path / "second"
+    words = [str(HOME / "bin/spark-submit"), "--master", cluster.url, *conf, str(script)]
+    program = start(cluster, [*words, str(tmp_path / "urls.csv"), str(first), str(second)])
+    wait_until(lambda: in_place(second) > len(FILES) // 3, program)
+    (executor,) = cluster.executors("127.0.0.3")
+    frozen = [executor, *descendants(executor)]
+    try:
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        said = []
+        assert program.stdout is not None
+        while len(said) < 2:
+            line = program.stdout.readline()
+            assert line, program.stderr.read()
+            said += [line.split()[1:]] if line.startswith("SECONDS") else []
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGKILL)
+        program.kill()
+        program.communicate()
+    (alone, _), (disturbed, failed) = [(float(seconds), int(wrong)) for seconds, wrong in said]
+    extra = 100 * (sum(asked(origin).values()) - 2 * len(FILES)) / len(FILES)
+    print(f"undisturbed {alone:.1f} s, frozen {disturbed:.1f} s; {extra:.2f} % asked twice")
+    assert (failed, tree(second)) == (0, whole(FILES))
+    assert disturbed < 2 * max(alone, 15.0)
+
+
+SHARDS = """
+import sys
+from cfetch.spark import register
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+register(spark)
+urls = spark.read.csv(sys.argv[1], header=True).repartition(16)
+sink = urls.write.format("cfetch.webdataset").mode("append").option("files_per_shard", 20)
+sink.option("path_column", "path").option("hash_column", "sha256=digest").save(sys.argv[2])
+"""
+
+
+def test_rows_become_shards_in_a_store_and_an_executor_is_killed(cluster, origin, tmp_path, bucket):
+    """Each row is a sample of one shard; the shards that a task had not written are brought again."""
+    script = tmp_path / "job.py"
+    script.write_text(SHARDS)
+    words = [str(HOME / "bin/spark-submit"), "--master", cluster.url, str(script)]
+    program = start(cluster, [*words, str(tmp_path / "urls.csv"), bucket.url])
+    wait_until(lambda: sum(asked(origin).values()) > len(FILES) // 3, program)
+    (executor,) = cluster.executors("127.0.0.3")
+    os.kill(executor, signal.SIGKILL)
+    _, said = program.communicate(timeout=TIMEOUT_S)
+    assert program.returncode == 0, said
+    found: Counter[str] = Counter()
+    for name in filter(re.compile(r"[0-9]{5,}\.tar").fullmatch, bucket.keys()):
+        with tarfile.open(fileobj=io.BytesIO(bucket.get(name))) as tar:
+            found.update(one.name for one in tar if not one.name.endswith(".json"))
+    assert found == Counter(list(FILES))
+    extra = 100 * (sum(asked(origin).values()) - len(FILES)) / len(FILES)
+    print(f"{extra:.2f} % more requests than files")
+    assert extra <= MOST_EXTRA_OF_SHARDS_PERCENT

@@ -80,6 +80,24 @@ def test_c41_a_throttled_host_gets_half_the_window_and_a_pause():
     assert places(hosts, 100.0) == 16
 
 
+def test_a_host_that_others_ask_too_gets_more_places_with_each_answer():
+    """From the few that it begins with up to all; bytes of a large file count too, and a refusal ends it."""
+    hosts = hosts_of(most=8)
+    hosts.begin_with(2)
+    for answers, expected in ((0, 2), (2, 4), (4, 8), (3, 8)):
+        for _ in range(answers):
+            tell(hosts, None)
+        assert places(hosts) == expected
+    for _ in range(2):
+        hosts.take_place("large")
+    assert not hosts.adjust_widths(0.0, 0.0, {}, calm=True, waiting={"large": 1})
+    assert hosts.adjust_widths(0.0, 0.0, {}, calm=True)
+    assert hosts.bears("large") == (2, 4)
+    tell(hosts, Throttled("no", http_status=429), name="large")
+    assert not hosts.adjust_widths(0.0, 0.0, {}, calm=True)
+    assert hosts.bears("large") == (2, 2)
+
+
 def test_c41_one_round_of_refusals_halves_once():
     """Requests that were under way when the window was cut say nothing new."""
     hosts = hosts_of(16)

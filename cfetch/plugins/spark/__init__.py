@@ -58,13 +58,17 @@ def register(spark: "SparkSession") -> None:
     with spark_session(None, spark) as session:
         refuse_older_spark(OLDEST_SOURCES, "a data source of cfetch")
         from cfetch.plugins.spark.frames.feed_source import FeedDataSource
+        from cfetch.plugins.spark.frames.frame_hub import open_frame_hub
         from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
         from cfetch.plugins.spark.frames.source import FilesSource
         from cfetch.plugins.spark.job import count_slots
 
-        slots = count_slots(session)  # no source can ask a session for them
+        hub = open_frame_hub(session)
+        given = {"slots": count_slots(session), "hub": None if hub is None else hub.address}
         for source in (FilesSource, FeedDataSource, WebdatasetSink, ParquetSink):
-            _register_source(session, type(source.__name__, (source,), {"slots": slots}))
+            _register_source(
+                session, type(source.__name__, (source,), given)
+            )  # which no source can ask a session for
         check_planning_python(session)
 
 

@@ -6,9 +6,10 @@ next run does.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, LocalFault
-from cfetch.base.events import VolumeView
+from cfetch.base.events import Event, VolumeView
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entries import Frozen
 from cfetch.plugins.spark.job import (
@@ -121,7 +122,7 @@ class SparkTasks:
         """Start one job for all open shares."""
         assert self._spark is not None
         assert self._open is not None
-        return _SparkJob(self._spark, spec, self._open, self.slots)
+        return _CutJob(self._spark, spec, self._open, self.slots)
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
         """The executor's message, without Spark's own text."""
@@ -132,32 +133,36 @@ class SparkTasks:
         return explain_failure(failure, "finish the job", "then run the same command again")
 
 
-class _SparkJob:
-    """Implements ``Job``: a look at all executors of a cluster, then a task for each open share."""
+class SparkJob:
+    """Implements ``Job``, but for its start: a look at all executors of a cluster, then tasks of Spark."""
 
-    def __init__(self, spark: "SparkSession", spec: RunSpec, shares: OpenShares, slots: int) -> None:
+    _future: Future[None]
+
+    def __init__(
+        self, spark: "SparkSession", spec: RunSpec, slots: int, make_look: Callable[[], Look]
+    ) -> None:
         self._spark = spark
         self._tag = f"cfetch-{spec.instant}-{spec.epoch}"
+        self._slots = slots
+        self._make_look = make_look
         self._notes: deque[str] = deque()
         self._is_stopping = False
 
-        def may_begin() -> bool:
-            return is_one_machine(spark) or check_executors(
-                spark,
-                _make_look(spec, shares),
-                slots,
-                self._tag,
-                tell=self._notes.append,
-                is_stopping=lambda: self._is_stopping,
-            )
-
-        self._future = start_job(spark, spec, shares.files, shares.numbers, self._tag, may_begin=may_begin)
+    def _may_begin(self) -> bool:
+        return is_one_machine(self._spark) or check_executors(
+            self._spark,
+            self._make_look(),
+            self._slots,
+            self._tag,
+            tell=self._notes.append,
+            is_stopping=lambda: self._is_stopping,
+        )
 
     def views(self) -> list[VolumeView]:
         """None: there is one destination."""
         return []
 
-    def take_notes(self) -> list[str]:
+    def take_notes(self) -> Sequence[str | Event]:
         """Implements ``Job.take_notes``."""
         return [self._notes.popleft() for _ in range(len(self._notes))]
 
@@ -178,6 +183,16 @@ class _SparkJob:
     def cancel(self) -> None:
         """Cancel the job."""
         cancel_jobs(self._spark, self._tag)
+
+
+class _CutJob(SparkJob):
+    """A task for each open share."""
+
+    def __init__(self, spark: "SparkSession", spec: RunSpec, shares: OpenShares, slots: int) -> None:
+        super().__init__(spark, spec, slots, partial(_make_look, spec, shares))
+        self._future = start_job(
+            spark, spec, shares.files, shares.numbers, self._tag, may_begin=self._may_begin
+        )
 
 
 def _make_look(spec: RunSpec, shares: OpenShares) -> Look:

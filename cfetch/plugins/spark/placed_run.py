@@ -5,9 +5,7 @@ The stage has a task for each slot, which lasts as long as the run: it asks for 
 """
 
 import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import wait
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,17 +19,15 @@ from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.events import Event, VolumeView
 from cfetch.manifest.plan import Plan
 from cfetch.plugins.spark.claiming import bring_shares
-from cfetch.plugins.spark.cluster_run import SparkTasks, find_source
+from cfetch.plugins.spark.cluster_run import SparkJob, SparkTasks, find_source
 from cfetch.plugins.spark.dealer import ShareDealer
 from cfetch.plugins.spark.job import (
-    cancel_jobs,
     find_driver_address,
-    is_one_machine,
     list_missing_settings,
     name_executor,
     start_thread,
 )
-from cfetch.plugins.spark.preflight import Look, check_executors
+from cfetch.plugins.spark.preflight import Look
 from cfetch.plugins.spark.work import make_frame
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.volumes import Volumes
@@ -130,31 +126,25 @@ class _PlacedSparkTasks(SparkTasks):
         )
         dealer = ShareDealer(self._placed, spec, account, hub.forget)
         hub.deal_by(dealer)
-        look = _make_look(spec, self._whole)
-        return _PlacedJob(self._spark, spec, self._placed, dealer, look, self.slots)
+        return _PlacedJob(self._spark, spec, self._whole, self._placed, dealer, self.slots)
 
 
-class _PlacedJob:
-    """Implements ``Job``."""
+class _PlacedJob(SparkJob):
+    """A task for each slot, which asks for shares."""
 
     def __init__(
         self,
         spark: "SparkSession",
         spec: RunSpec,
+        plan: Plan,
         placed: PlacedShares,
         dealer: ShareDealer,
-        look: Look,
         slots: int,
     ) -> None:
-        self._spark = spark
+        super().__init__(spark, spec, slots, partial(_make_look, spec, plan))
         self._spec = spec
         self._placed = placed
         self._dealer = dealer
-        self._look = look
-        self._slots = slots
-        self._tag = f"cfetch-{spec.instant}-{spec.epoch}"
-        self._notes: deque[str] = deque()
-        self._is_stopping = False
         self._looks_left = LEAVE_LOOKS
         what = f"cfetch: download, {plural(slots, 'task')} of {spec.instant}"
         self._future = start_thread(spark, self._run, self._tag, what)
@@ -165,14 +155,7 @@ class _PlacedJob:
         Spark gives a job up when a task of it has failed a few times; that counts only if no share has been
         brought meanwhile.
         """
-        if not is_one_machine(self._spark) and not check_executors(
-            self._spark,
-            self._look,
-            self._slots,
-            self._tag,
-            tell=self._notes.append,
-            is_stopping=lambda: self._is_stopping,
-        ):
+        if not self._may_begin():
             return
         spec = self._spec
 
@@ -194,39 +177,38 @@ class _PlacedJob:
         """Implements ``Job.views``."""
         return self._placed.views()
 
-    def take_notes(self) -> list[str | Event]:
+    def take_notes(self) -> Sequence[str | Event]:
         """Implements ``Job.take_notes``."""
-        notes = [self._notes.popleft() for _ in range(len(self._notes))]
-        return [*notes, *self._placed.take_events()]
+        return [*super().take_notes(), *self._placed.take_events()]
 
     @property
     def failure(self) -> BaseException | None:
         """The fault that ends the run, or the error of a job that ended before its shares were over."""
         if self._dealer.failure is not None or self._placed.is_over():
             return self._dealer.failure
-        return self._future.exception() if self._future.done() else None
+        return super().failure
 
     def wait(self, timeout_s: float) -> bool:
         """Implements ``Job.wait``. A task that stands still when all is over is not waited for."""
         self._dealer.note_driver_turn()
-        wait([self._future], timeout_s)
+        is_done = super().wait(timeout_s)
         if self._placed.is_over():
             self._looks_left -= 1
         if self._looks_left <= 0:
             self.cancel()
-        elif self._future.done():
+        elif is_done:
             self._dealer.stop()  # nobody waits for the driver's turns any more
-        return self._future.done() or self._looks_left <= 0
+        return is_done or self._looks_left <= 0
 
     def stop(self) -> None:
         """Give out no more shares."""
-        self._is_stopping = True
+        super().stop()
         self._dealer.stop()
 
     def cancel(self) -> None:
         """Cancel the job."""
         self.stop()
-        cancel_jobs(self._spark, self._tag)
+        super().cancel()
 
 
 def _make_look(spec: RunSpec, plan: Plan) -> Look:

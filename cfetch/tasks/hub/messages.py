@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from cfetch.base.config.straggler import StragglerConfig
+from cfetch.base.config.wire import RateLimits
 from cfetch.base.events import ActiveAttempt
 from cfetch.base.secret import SecretText
 from cfetch.straggler.merged import SpeedSample
@@ -33,11 +35,21 @@ MOST_ORDERS_BYTES = 64 << 10
 
 
 class HubAddress(NamedTuple):
-    """The address of the hub of a run, and the key that its tasks know."""
+    """The address of the hub of a run, and the key that its tasks know. ``is_shared``: by several runs."""
 
     host: str
     port: int
     key: SecretText
+    is_shared: bool = False
+
+
+class SharedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the runs of a shared hub a task belongs to, and what holds for all tasks of that run."""
+
+    run: str
+    config: StragglerConfig
+    per_host: int | None
+    rates: RateLimits
 
 
 class TaskBeat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -49,7 +61,7 @@ class TaskBeat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     ``finished`` since the last beat. ``rates``: of the rates in bytes a second, by host or ``ALL_HOSTS``.
     ``pauses``: hosts that have asked for a pause since the last beat, with the seconds that are left of it.
     ``resetting``: hosts that reset further connections; ``failing``: hosts that do not answer at all.
-    ``over``: this is the last beat.
+    ``over``: this is the last beat. ``limits``: for a hub that is shared.
     """
 
     task: int
@@ -69,6 +81,7 @@ class TaskBeat(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     samples: list[SpeedSample] = []
     finished: int = 0
     over: bool = False
+    limits: SharedRun | None = None
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +135,13 @@ class ShareEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     is_gone: bool = False
 
 
-Said = TaskBeat | ShareClaim | StillAlive | ShareEnded
+class Question(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Something that the program behind the hub knows; the answer is bytes too, and ends the conversation."""
+
+    data: bytes
+
+
+Said = TaskBeat | ShareClaim | StillAlive | ShareEnded | Question
 
 
 def make_proof(key: bytes, role: bytes, own: bytes, other: bytes) -> bytes:

@@ -9,7 +9,7 @@ import resource
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from cfetch.tasks.hub.messages import (
     Channel,
     HubAddress,
     Orders,
+    Question,
     Said,
     TaskBeat,
     make_proof,
@@ -62,6 +63,7 @@ class Hub:
         self._conversations: set[asyncio.Task[None]] = set()
         self._channels: dict[asyncio.StreamWriter, Channel] = {}  # of those that beat
         self._claims: Claims | None = None
+        self._find_answer: Callable[[bytes], Awaitable[bytes]] | None = None
         self._thread = threading.Thread(target=self._run, name="hub", daemon=True)
         self.address = address
 
@@ -74,6 +76,10 @@ class Hub:
     def deal_by(self, dealer: Dealer) -> None:
         """Let tasks ask this dealer for shares; called once, before they begin."""
         self._claims = Claims(dealer)
+
+    def answer_by(self, find_answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """Answer questions by this coroutine, in the hub's event loop; called once, before tasks begin."""
+        self._find_answer = find_answer
 
     def view(self) -> ClusterView:
         """All that tasks do now."""
@@ -135,6 +141,10 @@ class Hub:
             if isinstance(said, TaskBeat):
                 self._channels[writer] = outgoing
                 await self._talk(said, reader, writer, incoming)
+            elif isinstance(said, Question):
+                if self._find_answer is not None:
+                    writer.write(outgoing.seal(await self._find_answer(said.data)))
+                    await writer.drain()
             elif self._claims is not None:
                 await self._claims.serve(said, reader, writer, incoming, outgoing)
 

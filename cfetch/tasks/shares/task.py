@@ -45,7 +45,7 @@ from cfetch.show.counts import LiveCounts
 from cfetch.show.digest import make_digest
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.client import BeatMaker, HubLine, LeasedPool, choose_leased_hosts
-from cfetch.tasks.hub.messages import TaskBeat
+from cfetch.tasks.hub.messages import SharedRun, TaskBeat
 from cfetch.tasks.hub.receipts import (
     REPORTED,
     STOP_NAME,
@@ -73,6 +73,7 @@ MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
 OpenLinks = Callable[[ExitStack], UrlRefresher]  # the stack closes it
+LEAST_FIRST = 2  # places with which a task begins at a host, however many others do
 SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
 
 
@@ -322,6 +323,8 @@ async def run_pool(
                 backwards=copy.attempt > 0,
                 commit_by=make_commitment if apart is None else apart.commit_by,
             )
+            if share.sharers > 1:
+                pool.begin_with(max(LEAST_FIRST, settings.concurrency // share.sharers))
             limit = settings.per_host and max(1, settings.per_host // share.sharers)
             hosts = choose_leased_hosts(share.entries)
             line = HubLine(spec.hub, beats, LeasedPool(pool, hosts, limit, settings.rates))
@@ -346,7 +349,16 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
 
 
 def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
-    who = TaskBeat(task=copy.task, executor=copy.executor)
+    limits = None
+    if spec.hub is not None and spec.hub.is_shared:
+        settings = spec.settings
+        limits = SharedRun(
+            run=spec.instant,
+            config=settings.straggler,
+            per_host=settings.per_host,
+            rates=settings.rates,
+        )
+    who = TaskBeat(task=copy.task, executor=copy.executor, limits=limits)
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault
+from cfetch.engine.pool import Pool
 from cfetch.plugins.lab.bench.content import Fixed, Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark import share_files
@@ -264,6 +265,18 @@ def test_limits_of_the_run_are_shared_by_its_tasks():
     found = divide_limits(settings, 4, 8)
     assert (found.per_host, found.limit_rate, found.limit_rate_per_host) == (6, 1 << 17, 1 << 18)
     assert divide_limits(Settings(), 4, 8) == Settings(max_concurrency=Settings().concurrency)
+
+
+@pytest.mark.parametrize(("sharers", "begun"), [(1, []), (2, [8]), (8, [2]), (100, [2])])
+def test_tasks_begin_at_a_host_with_the_places_of_one(tmp_path, monkeypatch, sharers, begun):
+    """All together, but each with two at least: a host that bears little refuses few requests then."""
+    seen: list[int] = []
+    monkeypatch.setattr(Pool, "begin_with", lambda _, places: seen.append(places))
+    with served(FILES) as origin:
+        share = share_at(tmp_path, origin)._replace(sharers=sharers)
+        spec = spec_of(tmp_path, Settings(to=(str(tmp_path / "to"),), concurrency=16))
+        assert bring_share(spec, share, TaskCopy(0, 1, 0)).failed == 0
+    assert seen == begun
 
 
 def test_a_task_does_not_search_for_more_places():

@@ -6,11 +6,11 @@ The frame stays lazy: its evaluation downloads (``pieces.py``).
 import os
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
@@ -20,7 +20,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.reading import check_base_url
 from cfetch.plugins.spark.frames.frame import FRAMES, make_run_spec, name_frame_directory, sweep_frames
-from cfetch.plugins.spark.frames.link_desk import DeskAddress, open_desk
+from cfetch.plugins.spark.frames.frame_hub import FrameHub, LinkAddress, open_frame_hub
 from cfetch.plugins.spark.frames.options import (
     CONTENT_LIMIT,
     NOT_HERE,
@@ -40,7 +40,7 @@ from cfetch.plugins.spark.frames.platform_paths import read_destination
 from cfetch.plugins.spark.frames.renewing import LinkSource, Renew
 from cfetch.plugins.spark.frames.spread import Spread, choose_spread, spread_rows
 from cfetch.plugins.spark.frames.task_log import make_accumulator
-from cfetch.plugins.spark.job import find_context, find_driver_address, sends_encrypted
+from cfetch.plugins.spark.job import find_context, sends_encrypted
 from cfetch.plugins.spark.preflight import check_task_python
 from cfetch.plugins.spark.session import refuse_older_spark, spark_session
 
@@ -118,9 +118,12 @@ def download(
         schema = _make_schema(df, columns, prefix, content=content)
         options = _choose_options(to, settings, content=content, content_limit=content_limit)
         spread = choose_spread(df, tasks, options.settings, profile)
+        hub = open_frame_hub(spark)
         work = _prepare(options, columns, spread, is_scratch=to is None)
+        if hub is not None:
+            work = work._replace(spec=msgspec.structs.replace(work.spec, hub=hub.address))
         totals = make_accumulator(find_context(spark), spread.tasks)
-        work = work._replace(links=_choose_links(spark, renew, options), totals=totals, prefix=prefix)
+        work = work._replace(links=_choose_links(spark, renew, options, hub), totals=totals, prefix=prefix)
         rows = spread_rows(df, spread, columns, options.settings)
         if profile is None:
             return rows.mapInArrow(make_task(work), schema)
@@ -186,9 +189,12 @@ def _choose_options(
 
 
 def _choose_links(
-    spark: SparkSession, renew: Renew | str | os.PathLike[str] | None, options: Options
-) -> DeskAddress | LinkSource | None:
-    """The driver's desk, or the source itself for tasks that cannot ask the driver. Raises ConfigError."""
+    spark: SparkSession,
+    renew: Renew | str | os.PathLike[str] | None,
+    options: Options,
+    hub: FrameHub | None,
+) -> LinkAddress | LinkSource | None:
+    """The driver's hub, or the source itself for tasks that cannot ask the driver. Raises ConfigError."""
     command = options.settings.refresh_command
     if renew is not None and command:
         raise ConfigError("renew and setting refresh_command both renew links; give one of them")
@@ -197,11 +203,7 @@ def _choose_links(
     function = renew if callable(renew) else None
     manifest = None if renew is None or callable(renew) else os.fspath(renew)
     source = LinkSource(function, command or None, manifest, options.settings, options.env)
-    place = None if sends_encrypted(spark) else find_driver_address(spark)
-    if place is not None:
-        with suppress(OSError):  # such as a port that is taken: the tasks can ask the source
-            return open_desk(place).add(source)
-    return source
+    return source if hub is None or sends_encrypted(spark) else hub.add(source)
 
 
 def _prepare(options: Options, columns: dict[str, str], spread: Spread, *, is_scratch: bool) -> PieceWork:

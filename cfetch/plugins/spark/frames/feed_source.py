@@ -17,6 +17,7 @@ from cfetch.plugins.spark.frames.options import Options, name_source, read_optio
 from cfetch.plugins.spark.frames.rows import list_columns
 from cfetch.plugins.spark.schemas import ddl
 from cfetch.plugins.spark.session import refuse_older_spark
+from cfetch.tasks.hub.messages import HubAddress
 
 OLDEST_SPARK = (4, 2)  # the first version that limits what a trigger takes from a Python source
 
@@ -25,6 +26,7 @@ class FeedDataSource(DataSource):
     """The format ``cfetch.feed``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
 
     slots = 2
+    hub: HubAddress | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -45,7 +47,7 @@ class FeedDataSource(DataSource):
         options = self._read_options()
         text = options.own.get("maxfilespertrigger")
         most = None if text is None else int(text)
-        feed = open_feed_state(options, slots=self.slots)
+        feed = open_feed_state(options, slots=self.slots, hub=self.hub)
         if is_feed(options.own["feed"]):
             puller = FeedPuller(feed.path, options.own["feed"], options.settings, options.env)
             return PulledReader(feed, most, puller)

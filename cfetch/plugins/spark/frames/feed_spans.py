@@ -18,6 +18,7 @@ from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.rows import FileRow, make_arrow_batches
 from cfetch.storage.files import make_private, on_disk
+from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.shares.work import RunSpec, Share
 
 
@@ -44,12 +45,12 @@ def is_feed(path: str) -> bool:
     return "://" in path or (Path(path) / INDEX_NAME).is_file()
 
 
-def open_feed_state(options: Options, *, slots: int) -> Feed:
+def open_feed_state(options: Options, *, slots: int, hub: HubAddress | None = None) -> Feed:
     """Make the directories of a feed's state. Raises LocalFault."""
     directory = name_frame_directory(options, "feeds", options.own["feed"])
     make_frame_directory(options, directory)
     path = directory / "pulled" if is_feed(options.own["feed"]) else Path(options.own["feed"])
-    spec = make_run_spec(options, directory, str(path), slots=slots)
+    spec = make_run_spec(options, directory, str(path), slots=slots, hub=hub)
     return Feed(path, directory, spec, options.content_bytes)
 
 

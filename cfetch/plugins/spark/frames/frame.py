@@ -32,6 +32,7 @@ from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.storage.name_folding import probe_folding
+from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
 from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec, Share
@@ -82,7 +83,7 @@ class _Frozen(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
 
 
-def load_frame(manifest: str, options: Options, *, slots: int) -> FrameState:
+def load_frame(manifest: str, options: Options, *, slots: int, hub: HubAddress | None = None) -> FrameState:
     """Freeze ``manifest``, or find it frozen; entries that failed before are tried again.
 
     Raises:
@@ -95,7 +96,7 @@ def load_frame(manifest: str, options: Options, *, slots: int) -> FrameState:
     if frozen is None:
         frozen = _freeze(manifest, source, options, slots)
     directory = _open_directory(options, frozen.digest)
-    spec = make_run_spec(options, directory, manifest, slots=slots)
+    spec = make_run_spec(options, directory, manifest, slots=slots, hub=hub)
     with on_disk(directory):
         os.utime(directory)
         make_private(Path(spec.receipts))
@@ -193,10 +194,12 @@ def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
     return find_places(options.settings).state / kind / name
 
 
-def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: int) -> RunSpec:
+def make_run_spec(
+    options: Options, directory: Path, manifest: str, *, slots: int, hub: HubAddress | None = None
+) -> RunSpec:
     """The facts that all tasks need. The name of ``directory`` takes the place of a plan's instant.
 
-    ``manifest``: the source of fresh links, if it is a URL.
+    ``manifest``: the source of fresh links, if it is a URL. ``hub``: of all frames of the driver.
     """
     return RunSpec(
         settings=options.settings,
@@ -210,6 +213,7 @@ def make_run_spec(options: Options, directory: Path, manifest: str, *, slots: in
         wall_start_s=SINCE_1970,
         part_s=float("inf"),  # no parts: a frame is read when its shares are over
         at_a_time=slots,
+        hub=hub,
     )
 
 

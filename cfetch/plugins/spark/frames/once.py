@@ -1,17 +1,25 @@
 """Brings a share once, however often and by how many tasks at a time it is requested.
 
 The first task that asks takes the lock of the share, brings it as a task of a job does, and leaves the same
-receipt; the others wait for the lock and find the receipt. The kernel releases the lock of a dead task. A
-receipt answers for as long as its files stand; an entry that failed stays failed until ``forget_failures``.
+receipt; the others wait for the lock and find the receipt. The kernel releases the lock of a dead task. One
+that stands still, as its machine is frozen, keeps the lock but renews nothing: then another goes on beside it
+as a copy. Both put the same verified bytes under the same names, and the first receipt counts.
+
+A receipt answers for as long as its files stand; an entry that failed stays failed until ``forget_failures``.
 A task may ask for some entries of a share only: then the receipt grows by those that it lacks.
 """
 
+import hashlib
+import os
 import shutil
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import count
 from pathlib import Path
+from typing import IO, NamedTuple
 
-from cfetch.base.errors import LocalFault
+from cfetch.base.errors import Held, LocalFault
 from cfetch.base.records import FileRecord
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault, make_private, on_disk, replace_file
@@ -31,6 +39,17 @@ EPOCH = 1  # always the same, as no task takes over a share: its lock is held or
 NOTHING_BESIDE = Beside(None, None)
 _FAILED = "failed-"  # before the number of a share: some of its files have failed
 _AGAIN = "again-"  # the same, and these files have to be tried again
+_LOCKS = "the data source needs a shared file system with file locks"
+SILENT_S = 10.0  # who has renewed nothing for so long stands still; network file systems show times late
+RENEW_S = 2.0
+LOOK_S = 0.25  # of those who wait
+
+
+class LockTurn(NamedTuple):
+    """The right to bring something. ``number``: how many have stood still before; ``renew`` as work moves."""
+
+    number: int
+    renew: Callable[[], None]
 
 
 def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
@@ -53,10 +72,10 @@ def find_or_bring(
     """
     receipt = _find_receipt(spec, share, copy.share)
     if receipt is None:
-        with hold_lock(Path(spec.receipts, f"lock-{copy.share:06d}")):
+        with take_turn(Path(spec.receipts, f"lock-{copy.share:06d}")) as turn:
             receipt = _find_receipt(spec, share, copy.share)
             if receipt is None:
-                receipt = _bring_rest(spec, share, copy, beside)
+                receipt = _bring_rest(spec, share, _name_copy(copy, turn), beside, turn.renew)
     return receipt
 
 
@@ -77,7 +96,17 @@ def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
     return [record for record in receipt.records if record.id in wanted]
 
 
-def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside) -> ShareResult:
+def _name_copy(copy: TaskCopy, turn: LockTurn) -> TaskCopy:
+    """The copy with a number of its own, as another one that stands still may wake up."""
+    if not turn.number:
+        return copy
+    digest = hashlib.sha256(f"{copy.task} {turn.number}".encode()).hexdigest()
+    return copy._replace(task=int(digest[:14], 16), attempt=turn.number)
+
+
+def _bring_rest(
+    spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside, renew: Callable[[], None]
+) -> ShareResult:
     number = copy.share
     path = Path(spec.receipts, share_receipt_name(EPOCH, number))
     before = read_result(path)
@@ -95,10 +124,12 @@ def _bring_rest(spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside) -> 
         make_private(directory)
         if (directory / f"t{copy.task}").exists():
             shutil.rmtree(directory / f"t{copy.task}")  # parts of a killed task, as we have the lock now
-    outcome = bring_share(spec, share._replace(entries=left), copy, **beside._asdict())
+    outcome = bring_share(spec, share._replace(entries=left), copy, on_life=renew, **beside._asdict())
     receipt = read_result(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
+    brought = {record.id for record in receipt.records}  # by a copy of this task, it may be all
+    kept = [record for record in kept if record.id not in brought]
     if kept:
         report = TaskReport(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
         with on_disk(path):
@@ -128,12 +159,63 @@ def forget_failures(receipts: Path) -> None:
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
     """Keep all others out of the ``with``, on any machine that sees ``path``. Raises LocalFault."""
-    with on_disk(path):
-        file = path.open("ab")
-    with file:
-        remedy = "the data source needs a shared file system with file locks"
-        try:
-            need_lock(file.fileno(), f"{{holder}} has {path}", name=path, remedy=remedy, waits=True)
-        except OSError as error:
-            raise local_fault(error, f"cannot lock {path}; {remedy}") from None
+    with _open_lock(path) as file:
+        _lock(file, path, waits=True)
         yield
+
+
+@contextmanager
+def take_turn(path: Path) -> Iterator[LockTurn]:
+    """Keep all others out of the ``with`` for as long as its work moves. Raises LocalFault.
+
+    One that waits for somebody who stands still goes on beside it, and others wait for that one then.
+    """
+    for number in count():
+        own = path.with_name(f"{path.name}-{number}") if number else path
+        with _open_lock(own) as file:
+            if _wait_for_turn(file, own):
+                yield LockTurn(number, _Renewal(file))
+                return
+
+
+def _wait_for_turn(file: IO[bytes], path: Path) -> bool:
+    """Wait for the lock; False: who has it has renewed nothing for ``SILENT_S``."""
+    renewed_ns, since_s = -1, time.monotonic()
+    while True:
+        with suppress(Held):
+            _lock(file, path, waits=False)
+            return True
+        with on_disk(path):
+            now_ns = path.stat().st_mtime_ns
+        if now_ns != renewed_ns:
+            renewed_ns, since_s = now_ns, time.monotonic()
+        elif time.monotonic() - since_s > SILENT_S:
+            return False
+        time.sleep(LOOK_S)
+
+
+class _Renewal:
+    """Tells those who wait for the lock of a file that the work moves."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._next_s = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + RENEW_S
+            with suppress(OSError):  # others would bring the same beside this task
+                os.utime(self._file.fileno())
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    with on_disk(path):
+        return path.open("ab")
+
+
+def _lock(file: IO[bytes], path: Path, *, waits: bool) -> None:
+    """Raises LocalFault; Held: another one has it."""
+    try:
+        need_lock(file.fileno(), f"{{holder}} has {path}", name=path, remedy=_LOCKS, waits=waits)
+    except OSError as error:
+        raise local_fault(error, f"cannot lock {path}; {_LOCKS}") from None

@@ -25,7 +25,7 @@ from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.plugins.spark.frames.frame import make_frame_directory
-from cfetch.plugins.spark.frames.link_desk import DeskAddress, DeskRefresher
+from cfetch.plugins.spark.frames.frame_hub import HubRefresher, LinkAddress
 from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.renewing import LinkSource
@@ -87,15 +87,15 @@ class PieceWork(NamedTuple):
     is_scratch: bool
     makes: bool
     sharers: int
-    links: DeskAddress | LinkSource | None = None
+    links: LinkAddress | LinkSource | None = None
     totals: "Accumulator[TaskTally] | None" = None
     prefix: str = ""
 
     def begin_log(self) -> tuple[TaskLog, Beside]:
         """The log of a piece, and what goes beside its pool: that, and the source of fresh links."""
         log, links = TaskLog(), self.links
-        opens: OpenLinks | None = None if links is None or isinstance(links, DeskAddress) else links.open
-        if isinstance(links, DeskAddress):
+        opens: OpenLinks | None = None if links is None or isinstance(links, LinkAddress) else links.open
+        if isinstance(links, LinkAddress):
             opens = partial(_ask_driver, links)
         return log, Beside(opens, log)
 
@@ -105,8 +105,8 @@ class PieceWork(NamedTuple):
             self.totals.add(log.sum_up())
 
 
-def _ask_driver(address: DeskAddress, _: ExitStack) -> DeskRefresher:
-    return DeskRefresher(address)
+def _ask_driver(address: LinkAddress, _: ExitStack) -> HubRefresher:
+    return HubRefresher(address)
 
 
 def open_row_directory(options: Options, spec: RunSpec) -> None:

@@ -34,6 +34,7 @@ from cfetch.plugins.spark.frames.shards import (
 )
 from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.work import current_task
+from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.shares.work import TaskCopy
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
@@ -52,6 +53,7 @@ class WebdatasetSink(DataSource):
     """The format ``cfetch.webdataset``, as docs/spark-download.md has it. ``slots``: tasks at a time."""
 
     slots = 2
+    hub: HubAddress | None = None
     is_tar = True
 
     @classmethod
@@ -86,7 +88,9 @@ class WebdatasetSink(DataSource):
 
             settings = options.settings
             store, root = ShardStore(settings.to[0], options.env, settings.write_timeout), Path(SCRATCH)
-        spec = make_run_spec(options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots)
+        spec = make_run_spec(
+            options, root / f"shards-{uuid.uuid4().hex}", "a data frame", slots=self.slots, hub=self.hub
+        )
         work = PieceWork(options, spec, columns, is_scratch=True, makes=False, sharers=self.slots)
         job = open_stage(ShardJob(work, root, self.is_tar, store))
         key = options.own.get("key")

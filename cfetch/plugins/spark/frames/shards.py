@@ -26,7 +26,7 @@ from cfetch.base.events import fan_out
 from cfetch.base.records import FileRecord
 from cfetch.manifest.urls import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
-from cfetch.plugins.spark.frames.once import hold_lock
+from cfetch.plugins.spark.frames.once import LockTurn, hold_lock, take_turn
 from cfetch.plugins.spark.frames.pieces import (
     PIECE_BYTES,
     PIECE_ROWS,
@@ -158,34 +158,38 @@ class _MadeShard:
             own = job._replace(root=scratch / self.name)
             with on_disk(scratch):
                 own.stage.mkdir(parents=True)
-                self._write_files(own, result, spool)
+                self._write_files(own, result, spool, LockTurn(0, lambda: None))
                 has_all = _is_complete(own.stage / f"{self.name}{PARQUET}")
                 store.stage(self.name, [*own.stage.iterdir()], has_all=has_all)
                 shutil.rmtree(own.root)
             return
         # A copy of the task may write the same shard: tar file and table of one of them belong together.
-        with hold_lock(job.stage / f"{self.name}.lock"), on_disk(job.stage):
+        with take_turn(job.stage / f"{self.name}.lock") as turn, on_disk(job.stage):
             if not self.is_there():
-                self._write_files(job, result, spool)
+                self._write_files(job, result, spool, turn)
 
-    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool) -> None:
+    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool, turn: LockTurn) -> None:
         """Write the tar file, if any, then the table: the shard is whole when the table is there."""
+        new = f".new{turn.number}"
         if job.is_tar:
             there = sorted((record.path for record in result.records if record.is_in_place), key=_split_name)
-            temporary = job.stage / f"{self.name}{TAR}.new"
-            with tarfile.open(temporary, "w") as tar:
+            with tarfile.open(job.stage / f"{self.name}{TAR}{new}", "w") as tar:
                 for member, content in _list_members(there, self.samples):
+                    turn.renew()
                     _add_member(tar, member, content, spool)
-            temporary.replace(job.stage / f"{self.name}{TAR}")
 
         def read(record: FileRecord | None, most_bytes: int) -> bytes | None:
             if record is None or not record.is_in_place or spool.size_bytes(record.path) > most_bytes:
                 return None
             return b"".join(spool.read_chunks(record.path))
 
-        temporary = job.stage / f"{self.name}{PARQUET}.new"
-        _write_table(temporary, join_results(job.work, self.shown, self.rows, result, None, read))
-        temporary.replace(job.stage / f"{self.name}{PARQUET}")
+        table = job.stage / f"{self.name}{PARQUET}{new}"
+        _write_table(table, join_results(job.work, self.shown, self.rows, result, None, read))
+        if job.store is None and self.is_there():  # by a copy, as this task stood still meanwhile
+            return
+        if job.is_tar:
+            (job.stage / f"{self.name}{TAR}{new}").replace(job.stage / f"{self.name}{TAR}")
+        table.replace(job.stage / f"{self.name}{PARQUET}")
 
 
 def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scratch: Path) -> None:

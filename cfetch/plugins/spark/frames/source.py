@@ -20,12 +20,14 @@ from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import holds_secrets, may_hold_secrets, name_source, read_options
 from cfetch.plugins.spark.frames.rows import FileRow, list_columns, make_arrow_batches
 from cfetch.plugins.spark.schemas import ddl
+from cfetch.tasks.hub.messages import HubAddress
 
 
 class FilesSource(DataSource):
     """The format ``cfetch``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
 
     slots = 2
+    hub: HubAddress | None = None
     _frame: FrameState | None = None
 
     @classmethod
@@ -63,7 +65,7 @@ class FilesSource(DataSource):
     def _load(self, given: Mapping[str, str]) -> dict[str, str]:
         """Freeze the manifest. Returns the columns with their types."""
         options = read_options(name_source(given, "manifest", "path"), "only", needed="manifest")
-        self._frame = load_frame(options.own["manifest"], options, slots=self.slots)
+        self._frame = load_frame(options.own["manifest"], options, slots=self.slots, hub=self.hub)
         return list_columns(content=options.content_bytes is not None)
 
 

@@ -55,7 +55,7 @@ def choose_spread(
     spark = df.sparkSession
     is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
     if tasks == 0 or (tasks is None and _is_partitioned(df)):
-        slots = count_slots_to_come(spark, waits=True, profile=profile) if is_limited else 1
+        slots = count_slots_to_come(spark, waits=bool(is_limited), profile=profile)
         return Spread(None, slots, slots)
     slots = count_slots_to_come(spark, waits=bool(is_limited), profile=profile)
     number = tasks or min(MOST_TASKS, TASKS_A_SLOT * slots)

@@ -22,6 +22,7 @@ from cfetch.plugins.spark.frames.pieces import bring_rows, cut_pieces, make_scra
 from cfetch.plugins.spark.frames.spread import Spread
 from cfetch.plugins.spark.frames.url_rows import SAME_PATH
 from tests.plugins.spark.serving import asked, serving
+from tests.tasks.counting import counting
 
 pa = pytest.importorskip("pyarrow")
 
@@ -84,6 +85,15 @@ def standing(root):
     """Every file but cfetch's own."""
     files = (path for path in root.rglob("*") if path.is_file() and ".cfetch" not in path.parts)
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+def test_all_tasks_of_a_frame_keep_the_limit_of_a_host(spark, tmp_path):
+    """Two partitions at a time, which the frame has by itself: one connection, which no fixed part allows."""
+    with counting(together=1) as busy:
+        rows = [{"url": f"{busy.url}{n}"} for n in range(60)]
+        frame = spark.createDataFrame(rows).repartition(2)
+        results = download(frame, to=tmp_path, settings=Settings(per_host=1)).select("status").collect()
+        assert ({row["status"] for row in results}, busy.requests, busy.most_asking) == ({"done"}, 60, 1)
 
 
 def test_a_frame_is_downloaded_once(spark, origin, tmp_path):

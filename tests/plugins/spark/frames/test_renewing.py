@@ -12,7 +12,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.plugins.spark import download, job
 from cfetch.plugins.spark.frames.download import _choose_links, _choose_options, _make_work
-from cfetch.plugins.spark.frames.link_desk import DeskAddress
+from cfetch.plugins.spark.frames.frame_hub import LinkAddress, open_frame_hub
 from cfetch.plugins.spark.frames.pieces import bring_rows, open_row_directory
 from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.frames.spread import Spread
@@ -128,13 +128,17 @@ def test_a_function_that_has_no_link(tmp_path, url, answer, said):
 def test_where_links_are_renewed(spark, monkeypatch):
     """At the driver; in the tasks where Spark encrypts or has no address; two sources are refused."""
     options = _choose_options("/x", Settings(), content=False, content_limit="1MiB")
-    assert _choose_links(spark, None, options) is None
-    first, second = (_choose_links(spark, sign, options) for _ in range(2))
-    assert isinstance(first, DeskAddress)
-    assert second == first._replace(number=first.number + 1)  # one desk for all
+    hub = open_frame_hub(spark)
+    assert _choose_links(spark, None, options, hub) is None
+    first, second = (_choose_links(spark, sign, options, open_frame_hub(spark)) for _ in range(2))
+    assert isinstance(first, LinkAddress)
+    assert second == first._replace(number=first.number + 1)  # one hub for all
+    monkeypatch.setattr("cfetch.plugins.spark.frames.download.sends_encrypted", lambda spark: True)
+    assert isinstance(_choose_links(spark, sign, options, hub), LinkSource)
     monkeypatch.setattr(job, "find_context", lambda spark: None)
-    assert _choose_links(spark, sign, options) == LinkSource(sign, None, None, Settings(to=("/x",)), {})
+    assert open_frame_hub(spark) is None
+    assert _choose_links(spark, sign, options, None) == LinkSource(sign, None, None, Settings(to=("/x",)), {})
     refreshed = _choose_options("/x", Settings(refresh_command="x"), content=False, content_limit="1MiB")
-    assert _choose_links(spark, None, refreshed) == LinkSource(None, "x", None, refreshed.settings, {})
+    assert _choose_links(spark, None, refreshed, None) == LinkSource(None, "x", None, refreshed.settings, {})
     with pytest.raises(ConfigError, match="renew and setting refresh_command both renew links"):
-        _choose_links(spark, sign, refreshed)
+        _choose_links(spark, sign, refreshed, None)

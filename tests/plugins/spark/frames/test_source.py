@@ -12,6 +12,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.types import (
@@ -27,6 +28,7 @@ from pyspark.sql.types import (
 from cfetch.base.errors import ConfigError, LocalFault, ManifestError
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark import register
+from cfetch.plugins.spark.frames import once
 from cfetch.plugins.spark.frames.frame import load_frame
 from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import NOT_HERE, read_options
@@ -443,6 +445,8 @@ def test_copies_of_a_task_wait_for_the_first(origin, once_each, tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from cfetch.plugins.spark.frames import once
 from cfetch.plugins.spark.frames.frame import load_frame
 from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import read_options
@@ -474,6 +478,49 @@ def test_a_killed_task_leaves_the_lock_and_nothing_that_counts(tmp_path):
         assert asked(origin) == {"slow": 1}
     assert tree(tmp_path / "to") == files
     assert parts(tmp_path / "to") == []
+
+
+def test_a_task_that_stands_still_holds_nobody_up(tmp_path, monkeypatch):
+    """Another one brings what lacks beside it; when it wakes up, it finds all done, and spoils nothing."""
+    monkeypatch.setattr(once, "SILENT_S", 0.5)
+    files = {"quick": b"quick", "slow": b"s" * 100_000}
+    with serving(files, {"slow": Fault(kind="slow", rate_bps=2_000, first=0)}) as origin:
+        path = manifest(tmp_path / "m.json", origin, files)
+        child = subprocess.Popen([sys.executable, "-c", KILLED, path, tmp_path / "to"], cwd=PROJECT)
+        try:
+            while not parts(tmp_path / "to") or not (tmp_path / "to" / "quick").exists():
+                assert child.poll() is None
+                time.sleep(0.02)
+            child.send_signal(signal.SIGSTOP)
+            origin.script.faults = {}
+            frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
+            share = frame.shares.read_share(0)
+            told = bring_share_once(frame.spec, share, 0, task=0)
+            assert {one.path: one.status for one in told} == {"quick": "skipped", "slow": "done"}
+        finally:
+            child.send_signal(signal.SIGCONT)
+        assert child.wait() == 0
+        assert asked(origin)["quick"] == 1
+        assert bring_share_once(frame.spec, share, 0, task=0) == told
+    assert tree(tmp_path / "to") == files
+
+
+def test_who_waits_for_one_that_moves_goes_on_waiting(tmp_path, monkeypatch):
+    """However long that takes: each renewal counts, also in another process."""
+    monkeypatch.setattr(once, "SILENT_S", 0.2)
+    monkeypatch.setattr(once, "RENEW_S", 0.0)
+    looked: list[int] = []
+    with once.take_turn(tmp_path / "lock") as first:
+
+        def sleep(_):
+            looked.append(len(looked))
+            time.sleep(0.1)
+            if len(looked) < 6:
+                first.renew()
+
+        monkeypatch.setattr(once, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+        with once.take_turn(tmp_path / "lock") as second:
+            assert (first.number, second.number, len(looked) >= 6) == (0, 1, True)
 
 
 def test_a_torn_receipt_is_none(origin, once_each, tmp_path):

@@ -161,7 +161,7 @@ def test_a_frozen_executor_does_not_hold_a_query_up(cluster, origin, tmp_path):
     try:
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
-        said = []
+        said: list[list[str]] = []
         assert program.stdout is not None
         while len(said) < 2:
             line = program.stdout.readline()

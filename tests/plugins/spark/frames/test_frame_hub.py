@@ -42,4 +42,6 @@ def test_sources_know_the_hub_of_the_driver(spark, monkeypatch):
         lambda _, source: registered.append(source.hub),
     )
     register(spark)
-    assert registered == [open_frame_hub(spark).address] * 4
+    hub = open_frame_hub(spark)
+    assert hub is not None
+    assert registered == [hub.address] * 4

@@ -17,7 +17,7 @@ emits events.
     hosts.py  widths.py    what each host bears: windows, pauses, breakers; ``connection_limit.py``
     host_state.py       what is known of one host (pure)
     transfer.py         the state of the entry in a worker's hands: part, sources, tries
-    fetcher.py          the tries of the entry, one after the other
+    fetcher.py          the tries of the entry, one after the other; ``failed_tries.py``: their events
     links.py            a fresh link before a try, if the old one has expired; link_life.py: when it does
     fetching.py         one try: ask, judge, stream; ``attempt.py``: its state for the monitor, its record
     odd_bodies.py  unframed_bodies.py    bodies that are not just the file's bytes, or have no length

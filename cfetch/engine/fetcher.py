@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Corrupt, LocalFault, RangeRefused, SourceError, Straggling, Transient
-from cfetch.base.events import HostPaused, RetryScheduled, StragglerCancelled
+from cfetch.base.events import HostPaused
 from cfetch.base.records import Outcome
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff, Unchanged, name_outcome
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
@@ -211,7 +211,8 @@ class Fetcher:
 
     def _plan_retry(self, transfer: Transfer, error: SourceError) -> float:
         """Seconds until the next try; raises the error if there is none."""
-        from cfetch.wire.next_step import Spent, next_step  # in most runs no try fails
+        from cfetch.engine.failed_tries import make_retry  # in most runs no try fails
+        from cfetch.wire.next_step import Spent, next_step
 
         now_s = self._clock.now()
         transfer.note_progress(now_s)
@@ -242,7 +243,7 @@ class Fetcher:
         delay_s = step.delay_s
         if not (step.refresh or step.leave):
             delay_s = max(delay_s, self._budget.spend_s(now_s))
-        self._announce_retry(transfer, error, delay_s, now_s)
+        self._emit(make_retry(transfer, error, delay_s, now_s))
         return delay_s
 
     async def _try_once(self, transfer: Transfer, helper: Helper | None = None) -> SourceError | None:
@@ -372,7 +373,9 @@ class Fetcher:
                 tries.below_min_rate += 1
             else:
                 tries.mitigations += not attempt.is_helper
-            self._announce_straggler(transfer, attempt, now_s, completed=error is None)
+            from cfetch.engine.failed_tries import make_cancelled  # in most runs no try fails
+
+            self._emit(make_cancelled(transfer, attempt, now_s, completed=error is None))
         return error
 
     def _refuses_pages(self, entry: Entry) -> bool:
@@ -390,34 +393,3 @@ class Fetcher:
             return Transient(f"no byte for {self._settings.stall_timeout:g} s (--stall-timeout)")
         transfer.tries.unheard += not attempt.is_helper
         return Transient(f"no first byte within {attempt.assignment.patience_s:g} s (--first-byte-timeout)")
-
-    def _announce_straggler(
-        self, transfer: Transfer, attempt: Attempt, now_s: float, *, completed: bool
-    ) -> None:
-        entry = transfer.entry
-        self._emit(
-            StragglerCancelled(
-                t_s=now_s,
-                id=entry.id,
-                offset=entry.position,
-                path=entry.path,
-                size_bytes=entry.size_bytes,
-                elapsed_s=now_s - attempt.start_s,
-                attempt=attempt.assignment.n,
-                kept_bytes=transfer.part.position if transfer.may_resume() else 0,
-                completed=completed,
-            )
-        )
-
-    def _announce_retry(self, transfer: Transfer, error: SourceError, delay_s: float, now_s: float) -> None:
-        self._emit(
-            RetryScheduled(
-                t_s=now_s,
-                id=transfer.entry.id,
-                path=transfer.entry.path,
-                n=len(transfer.attempts) + 1,
-                delay_s=delay_s,
-                error_kind=error.kind,
-                error=str(error),
-            )
-        )

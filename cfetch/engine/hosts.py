@@ -54,7 +54,10 @@ class Pause(NamedTuple):
 
 
 class _Leases(NamedTuple):
-    """Own parts of limits for several processes; ``others``: without a lease; ``first``: of new hosts."""
+    """The own parts of limits for several processes; ``others``: at each host that has no lease.
+
+    ``first``: places of a host that has not answered yet, as the other processes begin there too.
+    """
 
     by_host: Mapping[str, int] = NONE
     others: int | None = None
@@ -105,13 +108,16 @@ class Hosts:
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
-    def lease(self, leases: Mapping[str, int], others: int | None, first: int | None = None) -> None:
+    def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Start no more attempts at a host than its lease: this process's part of a limit for several.
 
-        ``others``: the limit at each host that has no lease. ``first``: the places that a host begins with,
-        as the others begin there too; answers bring more; None: as before. Attempts under way continue.
+        ``others``: the limit at each host that has no lease. Attempts under way continue.
         """
-        self._leases = _Leases(leases, others, self._leases.first if first is None else first)
+        self._leases = _Leases(leases, others, self._leases.first)
+
+    def begin_with(self, places: int) -> None:
+        """Begin with so many places at each host; each answer brings one more."""
+        self._leases = self._leases._replace(first=places)
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
         """How many attempts have a place at ``name``, and how many would have one without a lease.
@@ -286,7 +292,8 @@ class Hosts:
         host.throttling.rounds = host.throttling.too_long = 0
         if host.breaker is not CLOSED:
             self._close_breaker(name, host)
-        host.window = min(float(self._most), host.window + 1.0 / (1.0 if self._begins(host) else host.window))
+        more = 1.0 if self._begins(host) else 1.0 / host.window
+        host.window = min(float(self._most), host.window + more)
         if error is None:
             if host.limit.is_in_use:
                 host.limit.note_file(now_s, started_s)
@@ -391,8 +398,11 @@ class Hosts:
         return host.throttling.cut_s < 0 and host.window < self._most
 
     def _new_host(self, name: str) -> HostState:
-        served, window = self.served.get(name, 0), float(min(self._most, self._leases.first))
-        host = HostState(window, None if self._new_width is None else self._new_width(served))
+        served = self.served.get(name, 0)
+        host = HostState(
+            float(min(self._most, self._leases.first)),
+            None if self._new_width is None else self._new_width(served),
+        )
         host.is_capped = served > 0
         return host
 

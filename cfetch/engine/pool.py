@@ -188,11 +188,15 @@ class Pool:
         """End the run because the machine cannot go on."""
         self._parts.switch.fail(fault)
 
-    def lease(self, leases: Mapping[str, int], others: int | None, first: int | None = None) -> None:
+    def lease(self, leases: Mapping[str, int], others: int | None) -> None:
         """Call ``Hosts.lease``, for a pool that is one of several on the same hosts."""
-        self._parts.hosts.lease(leases, others, first)
+        self._parts.hosts.lease(leases, others)
         self._transport.keep_at_most(leases)
         self._parts.dispatch.wake()
+
+    def begin_with(self, places: int) -> None:
+        """Call ``Hosts.begin_with``, for a pool that is one of several on the same hosts."""
+        self._parts.hosts.begin_with(places)
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """Call ``Hosts.demand``, for a pool that shares its hosts with others."""

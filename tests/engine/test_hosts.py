@@ -83,7 +83,7 @@ def test_c41_a_throttled_host_gets_half_the_window_and_a_pause():
 def test_a_host_that_others_ask_too_gets_more_places_with_each_answer():
     """From the few that it begins with up to all; bytes of a large file count too, and a refusal ends it."""
     hosts = hosts_of(most=8)
-    hosts.lease({}, None, first=2)
+    hosts.begin_with(2)
     for answers, expected in ((0, 2), (2, 4), (4, 8), (3, 8)):
         for _ in range(answers):
             tell(hosts, None)

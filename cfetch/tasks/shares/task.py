@@ -324,7 +324,7 @@ async def run_pool(
                 commit_by=make_commitment if apart is None else apart.commit_by,
             )
             if share.sharers > 1:
-                pool.lease({}, None, first=max(LEAST_FIRST, settings.concurrency // share.sharers))
+                pool.begin_with(max(LEAST_FIRST, settings.concurrency // share.sharers))
             limit = settings.per_host and max(1, settings.per_host // share.sharers)
             hosts = choose_leased_hosts(share.entries)
             line = HubLine(spec.hub, beats, LeasedPool(pool, hosts, limit, settings.rates))

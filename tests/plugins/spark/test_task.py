@@ -271,13 +271,7 @@ def test_limits_of_the_run_are_shared_by_its_tasks():
 def test_tasks_begin_at_a_host_with_the_places_of_one(tmp_path, monkeypatch, sharers, begun):
     """All together, but each with two at least: a host that bears little refuses few requests then."""
     seen: list[int] = []
-    lease = Pool.lease
-
-    def note(pool, leases, others, first=None):
-        seen.append(first)
-        lease(pool, leases, others, first)
-
-    monkeypatch.setattr(Pool, "lease", note)
+    monkeypatch.setattr(Pool, "begin_with", lambda _, places: seen.append(places))
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)._replace(sharers=sharers)
         spec = spec_of(tmp_path, Settings(to=(str(tmp_path / "to"),), concurrency=16))

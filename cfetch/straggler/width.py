@@ -257,7 +257,7 @@ class Width:
             self._end(now_s, trial.level, next_down=False)
 
     def _watch_queue(self, reading: HostReading) -> None:
-        """End a trial of more places once the newest connection has stood in a queue: the link is full."""
+        """End a trial of more places once most of its new connections have queued: the link is full."""
         if self._link.queue is None:
             from cfetch.straggler.link_queue import LinkQueue  # servers nearby show none
 

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ANSWER_S = 300.0  # the user's function may wait for a server, and for other calls before this one
-KEPT_S = (
-    3600.0  # a frame without tasks for so long is forgotten; what was learned of hosts is older than that
-)
+KEPT_S = 3600.0  # a frame without tasks for so long is forgotten, with what it had learned of hosts
 
 
 class LinkAddress(NamedTuple):

@@ -456,20 +456,24 @@ bring_share_once(frame.spec, frame.shares.read_share(0), 0, task=0)
 """
 
 
+def begun_in_a_process(path, to):
+    """A process that brings the share, once it has one file in place and a part of another."""
+    child = subprocess.Popen([sys.executable, "-c", KILLED, path, to], cwd=PROJECT)
+    while not parts(to) or not (to / "quick").exists():
+        assert child.poll() is None
+        time.sleep(0.02)
+    return child
+
+
 def test_a_killed_task_leaves_the_lock_and_nothing_that_counts(tmp_path):
     """With kill -9 in the middle: the next one takes over, asks for what lacks, and clears up."""
     files = {"quick": b"quick", "slow": b"s" * 100_000}
     slow = Fault(kind="slow", rate_bps=2_000, first=0)
     with serving(files, {"slow": slow}) as origin:
         path = manifest(tmp_path / "m.json", origin, files)
-        child = subprocess.Popen([sys.executable, "-c", KILLED, path, tmp_path / "to"], cwd=PROJECT)
-        try:
-            while not parts(tmp_path / "to") or not (tmp_path / "to" / "quick").exists():
-                assert child.poll() is None
-                time.sleep(0.02)
-        finally:
-            child.send_signal(signal.SIGKILL)
-            child.wait()
+        child = begun_in_a_process(path, tmp_path / "to")
+        child.send_signal(signal.SIGKILL)
+        child.wait()
         origin.script.faults = {}
         origin.requests.clear()
         frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
@@ -486,11 +490,8 @@ def test_a_task_that_stands_still_holds_nobody_up(tmp_path, monkeypatch):
     files = {"quick": b"quick", "slow": b"s" * 100_000}
     with serving(files, {"slow": Fault(kind="slow", rate_bps=2_000, first=0)}) as origin:
         path = manifest(tmp_path / "m.json", origin, files)
-        child = subprocess.Popen([sys.executable, "-c", KILLED, path, tmp_path / "to"], cwd=PROJECT)
+        child = begun_in_a_process(path, tmp_path / "to")
         try:
-            while not parts(tmp_path / "to") or not (tmp_path / "to" / "quick").exists():
-                assert child.poll() is None
-                time.sleep(0.02)
             child.send_signal(signal.SIGSTOP)
             origin.script.faults = {}
             frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)

@@ -265,7 +265,7 @@ async def test_c97_wall_clocks_that_jump_neither_kill_an_owner_nor_rob_him(tmp_p
 
 
 def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
-    """It computes, without a pause, for longer than a heartbeat lasts; the run still completes."""
+    """It hears of nothing for longer than a heartbeat lasts; the run still completes."""
     to, path = tmp_path / "to", tmp_path / "m.json"
     said: list[object] = []
 
@@ -278,7 +278,7 @@ def test_c98_a_busy_event_loop_does_not_look_dead(tmp_path):
             said.append(event)
             first, end_s = count(), time.monotonic() + 60
             while count() < first + 3 and time.monotonic() < end_s:  # one a second
-                sum(range(100_000))
+                time.sleep(0.01)  # a computation would cost the tests beside it three seconds
 
     with serving(FILES) as origin:
         path.write_bytes(manifest_of(origin, FILES, query=SIGNED + "2"))

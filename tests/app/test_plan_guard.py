@@ -155,7 +155,7 @@ async def test_who_waits_begins_when_the_other_has_ended(tmp_path):
 
 
 def test_a_signal_at_any_step_of_the_wait_ends_it():
-    """Its handler runs in the midst of what the thread does; where that held a lock, it would hang for ever."""
+    """Its handler runs in the midst of what the thread does; where that held a lock, it would never end."""
     held = Held("another run has the plan", host="h", pid=1)
     ends: list[int] = []  # at which steps the signals came that ended a wait
 

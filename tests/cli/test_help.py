@@ -188,4 +188,4 @@ def test_a_list_of_verbs_inspects_no_option():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     counts, purpose, *_ = ran.stdout.splitlines()
     assert set(counts.split()) == {"0"}
-    assert purpose == "Keep a directory equal to a source."
+    assert purpose.startswith("Keep a directory equal to a source:")

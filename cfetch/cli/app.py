@@ -104,11 +104,11 @@ def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a 
 def _strip_options(verb: Any) -> Callable[[], None]:  # noqa: ANN401 - as above
     """What a list of verbs shows of this one."""
 
-    def stripped() -> None:
+    def refuse() -> None:
         raise AssertionError("a word that is no verb ran one")
 
-    stripped.__doc__ = verb.info.help if isinstance(verb, typer.Typer) else verb.__doc__
-    return stripped
+    refuse.__doc__ = verb.info.help if isinstance(verb, typer.Typer) else verb.__doc__
+    return refuse
 
 
 def refuse_platform(name: str) -> str | None:

@@ -219,6 +219,13 @@ def _run_verb(command: Callable[[], object]) -> int:
         print("cfetch: this machine has no memory left; lower --concurrency or --processes", file=sys.stderr)
         return LocalFault.exit_code
     except Exception as bug:  # noqa: BLE001 - the last line of defence; its text may hold a secret, so only places are shown
+        if isinstance(bug, UnicodeEncodeError) and bug.encoding == sys.getfilesystemencoding() != "utf-8":
+            print(
+                f"cfetch: the locale writes names of files in {bug.encoding}, which cannot hold every name; "
+                "run the command again with PYTHONUTF8=1",
+                file=sys.stderr,
+            )
+            return LocalFault.exit_code
         _print_places(bug)
     return CfetchError.exit_code
 

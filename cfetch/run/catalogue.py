@@ -68,8 +68,13 @@ class Homes:
 
 
 def name_source(source: str) -> str:
-    """The same name for a source, however a person spells it or its link is signed."""
-    return strip_signature(source) if "://" in source else str(Path(source).resolve())
+    """The same name for a source, however a person spells it or its link is signed.
+
+    Bytes of a file's name that are not UTF-8 are escaped.
+    """
+    if "://" in source:
+        return strip_signature(source)
+    return str(Path(source).resolve()).encode(errors="backslashreplace").decode()
 
 
 def locate_catalogue(

@@ -11,8 +11,8 @@ import msgspec
 
 from cfetch.base.clock import Clock
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
-from cfetch.base.errors import ConfigError
-from cfetch.base.secret import SecretText, SecretUrl
+from cfetch.base.errors import ConfigError, UsageError
+from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import is_url
@@ -66,7 +66,8 @@ class ManifestRef(msgspec.Struct, frozen=True, rename={"statement_id": "statemen
 
     ``folding``: of the destination, if names that clash there decide how files are named.
 
-    It is kept beside a plan, from which any process can then get fresh links. It may hold secrets.
+    It is kept beside a plan, from which any process can then get fresh links. It may hold secrets. Making one
+    raises UsageError: the name of a file is not UTF-8.
     """
 
     manifest: str
@@ -74,6 +75,13 @@ class ManifestRef(msgspec.Struct, frozen=True, rename={"statement_id": "statemen
     base_url: str | None = None
     options: ReadingOptions = STANDARD
     folding: Folding = KEEPS_NAMES
+
+    def __post_init__(self) -> None:
+        try:
+            self.manifest.encode()
+        except UnicodeEncodeError:
+            name = printable(self.manifest)
+            raise UsageError(f"the name {name} is not UTF-8: rename the file, or pipe it to `-`") from None
 
 
 class Renewal:

@@ -57,8 +57,8 @@ def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1, others
     if permitted < concurrency:
         raise ConfigError(
             f"concurrency is {concurrency}, and the system lets a process open {hard} files (ulimit -n), "
-            f"enough for {permitted} downloads at a time; raise that limit or lower --concurrency. Nothing "
-            "was downloaded"
+            f"enough for {permitted} downloads at a time; raise that limit"
+            f"{f' or give --concurrency {permitted}' if permitted else ''}. Nothing was downloaded"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return min(permitted, most)

@@ -1,6 +1,6 @@
 """Turns the errors of aiohttp and of the system into cfetch's errors.
 
-Their texts are never used: they may hold the whole URL, headers or a proxy's password.
+Their texts may hold the whole URL, headers or a proxy's password. Only the parser's plain words are used.
 """
 
 import errno
@@ -14,8 +14,9 @@ from aiohttp.http import HttpProcessingError
 from httptools import HttpParserError
 
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
+from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
-from cfetch.wire.reply_parser import BytesBehind, HeadFault
+from cfetch.wire.reply_parser import BytesBehind, HeadFault, NoHttp
 from cfetch.wire.transport import CutHead, LostCount
 
 _WITHOUT = " (with --proxy-from-env, hosts that NO_PROXY names are asked without it)"
@@ -34,7 +35,7 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
     (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),
     (aiohttp.ClientResponseError, Transient, "the reply is not proper HTTP"),
     (HttpProcessingError, Transient, "the body is not proper HTTP"),
-    (HttpParserError, Transient, "the {part} is not proper HTTP"),
+    (HttpParserError, Transient, "the {part} is not proper HTTP{fault}"),
     (ConnectionRefusedError, Transient, "cannot connect: {cause}"),  # by what is not aiohttp, as for FTP
     (OSError, Transient, "the connection broke: {cause}"),
     (ValueError, Refused, "the URL or a header cannot be sent"),
@@ -51,6 +52,9 @@ _CERTIFICATE_FAULTS: dict[int | None, str] = {  # OpenSSL's X509_V_ERR_… numbe
     64: "it is for another address",
 }
 
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")  # an alert and a handshake of TLS
+_PLAIN_WORDS = re.compile(r"[A-Za-z ,/-]{4,60}", re.ASCII)
+MAX_QUOTED = 60
 _NO_TLS = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"}
 _TLS_WORD = re.compile(r"[A-Z][A-Z0-9_]{1,60}", re.ASCII)
 _STATUS_LINE = re.compile(rb"^HTTP/\d\.\d (\d{3})(?=[ \r\n])", re.MULTILINE)
@@ -101,6 +105,8 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
         whose = "the proxy's" if proxied else "the host's"
         more = _WITHOUT if proxied else ""
         return Refused(f"{whose} name does not exist (asked for twice); check how it is spelled{more}")
+    if isinstance(error, NoHttp) and error.args[0].startswith(_TLS_RECORDS):
+        return Refused("the port speaks TLS: write https:// in place of http://")
     if (weak := _find_tls_fault(error)) is not None:
         return Refused(f"the TLS handshake failed: {weak}")
     if isinstance(inner, socket.gaierror) and not isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -117,8 +123,18 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
         "plain": _explain_handshake(error),
         "part": "body" if reading else "reply",
         "peer": "proxy or the server" if proxied else "server",
+        "fault": f": {fault}" if (fault := _find_fault(error)) else "",
     }
     return kind(text.format(cause=_find_cause(error), **words))
+
+
+def _find_fault(error: Exception) -> str:
+    """What there is in place of HTTP, else the parser's words, if plain: a header may hold secrets."""
+    if isinstance(error, NoHttp):
+        begin = error.args[0].partition(b"\n")[0].decode("latin-1").strip()
+        return f"it begins with {printable(begin, MAX_QUOTED)}" if begin.isprintable() else ""
+    words = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+    return words.lower() if isinstance(error, HttpParserError) and _PLAIN_WORDS.fullmatch(words) else ""
 
 
 def _explain_handshake(error: Exception) -> str:

@@ -1,15 +1,18 @@
 """The server's own reason for a refusal, and what follows from it. Imported only when a reply has failed.
 
-It is read from headers, and from a body of at most ``MAX_BYTES`` that is an error document in XML or JSON.
-Free text and pages are not shown: they may be anything. A reason is cut, printable, and free of secrets: of
-the request's own, of queries of URLs, and of long words that look like a token.
+It is read from headers, and from a body of at most ``MAX_BYTES``: an error document in XML or JSON, a plain
+text, or the title of a page. A reason is cut, printable, and free of secrets: of the request's own, of
+queries of URLs, and of long words that look like a token.
 """
 
 import asyncio
 import html
 import re
 import time
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -37,7 +40,11 @@ _CODE, _MESSAGE, _PLACE = (
 _BODY_START = re.compile(rb"^(?:\xef\xbb\xbf)?\s*[<{\[]")
 _CODE_HEADERS = ("X-Error-Code", "x-ms-error-code", "x-amz-error-code", "X-Cos-Error-Code", "x-oss-ec")
 _MESSAGE_HEADERS = ("X-Error-Message", "x-amz-error-message")
-_CHALLENGE = re.compile(r'\b(error|error_description)="([^"]{1,400})"', re.IGNORECASE)
+_CHALLENGE = re.compile(r'\b(error|error_description|realm)="([^"]{1,400})"', re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>([^<]{1,1000})</title", re.IGNORECASE)
+_CHARSET = re.compile(r"charset=\"?([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
+_LETTERS = re.compile(r"[a-z]+")
+_OF_NO_NEWS = {"error", "http", "status", "code", "page"}
 _WORD = re.compile(r"[\w.:-]{1,60}", re.ASCII)
 _QUERY = re.compile(rf"({WEB_PATTERN}://[^\s?\"'<>]*\?)[^\s\"'<>]+")
 _TOKEN = re.compile(r"(?=[A-Za-z+=_/-]*[0-9])(?=[0-9+=_/-]*[A-Za-z])[A-Za-z0-9+=_-]{24,}", re.ASCII)
@@ -71,6 +78,8 @@ async def explain(verdict: Verdict, response: Response, secrets: Iterable[str] =
     """
     body = await _read_small(response)
     reason = find_reason(response.headers, body)
+    if not set(_LETTERS.findall(reason.message.lower())) - _list_plain_words(response.status):
+        reason = reason._replace(message="")
     if reason == Reason():
         return verdict
     known = reason.known
@@ -116,6 +125,10 @@ def find_reason(headers: Headers, body: bytes) -> Reason:
             for name, text in _CHALLENGE.findall(value)
         }
         code, message = code or challenge.get("error", ""), challenge.get("error_description", "")
+        if not message and challenge.get("realm"):
+            message = f"the login is for {challenge['realm']}"
+    if not (code or message):
+        message = _read_text(_first(headers, ("Content-Type",)), body)
     return Reason(code if _WORD.fullmatch(code) else "", message, region if _WORD.fullmatch(region) else "")
 
 
@@ -168,6 +181,9 @@ async def _read_small(response: Response) -> bytes:
     if len(body) > MAX_BYTES:
         response.close()
         return b""
+    if body.startswith(b"\x1f\x8b"):  # nobody asked for gzip, but some servers send pages in no other way
+        with suppress(zlib.error):
+            return zlib.decompressobj(31).decompress(body, 4 * MAX_BYTES)
     return body
 
 
@@ -179,6 +195,29 @@ def _read_xml(body: bytes) -> Reason:
     matches = [pattern.search(body) for pattern in (_CODE, _MESSAGE, _PLACE)]
     texts = [html.unescape(match[1].decode("utf-8", "replace")).strip() if match else "" for match in matches]
     return Reason(*texts) if texts[0] else Reason()
+
+
+def _read_text(content_type: str, body: bytes) -> str:
+    """The title of a page, or all of a plain text; not a lone word, which may be a token."""
+    kind = content_type.partition(";")[0].strip().lower()
+    charset = _CHARSET.search(content_type)
+    try:
+        text = body.decode(charset[1] if charset else "utf-8")
+    except (UnicodeDecodeError, LookupError):
+        text = body.decode("latin-1")
+    if title := _TITLE.search(text):
+        return html.unescape(title[1]).strip()
+    is_text = kind in ("", "text/plain") and all(char.isprintable() or char.isspace() for char in text)
+    is_prose = len(text.split()) > 1 and text.lstrip()[:1] not in ("<", "{", "[")
+    return text.strip() if is_text and is_prose else ""
+
+
+def _list_plain_words(status: int) -> set[str]:
+    """Words that say no more than the status does."""
+    try:
+        return _OF_NO_NEWS | {*_LETTERS.findall(HTTPStatus(status).phrase.lower())}
+    except ValueError:
+        return _OF_NO_NEWS
 
 
 def _find_text(fields: dict[str, Any], names: Iterable[str]) -> str:
@@ -199,6 +238,9 @@ def _read_json(body: bytes) -> Reason:
     details = fields.get("errors")
     if isinstance(details, list) and details and isinstance(details[0], dict):
         fields = {**details[0], **fields, "code": details[0].get("reason", fields.get("code"))}
+    detail = fields.get("detail")
+    if isinstance(detail, list) and detail and isinstance(detail[0], dict):  # of FastAPI
+        fields = {**fields, **detail[0]}
     oauth: str = inner if isinstance(inner, str) else ""
     code, message = _find_text(fields, _CODES), _find_text(fields, _MESSAGES)
     if oauth and not code and (message or _WORD.fullmatch(oauth)):

@@ -36,6 +36,10 @@ class HeadFault(HttpParserError):
     """A head that would be the same at another try; the text is for a person."""
 
 
+class NoHttp(HttpParserError):
+    """What the server speaks is no HTTP. Its argument: the first bytes."""
+
+
 class BytesBehind(HttpParserError):
     """What came behind a whole reply is no HTTP."""
 
@@ -192,7 +196,9 @@ class ReplyParser:
             self._parser = BareChunkParser(self)
             self._parser.feed_data(find_body(head))
             return
-        if self.status or self._is_mended or not _MAY_BE_HEAD.match(head):
+        if not self.status and not _MAY_BE_HEAD.match(head):
+            raise NoHttp(head) from None
+        if self.status or self._is_mended:
             raise error
         from cfetch.wire.odd_heads import mend_head  # few servers send such heads
         from cfetch.wire.repeated_lengths import is_whole

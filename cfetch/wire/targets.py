@@ -27,6 +27,8 @@ _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
 _SLASHES = re.compile(rf"\A({WEB_PATTERN}:)///(?!/)", re.IGNORECASE)  # browsers and curl take one too many
 _ZONE = re.compile(r"(?<=[0-9A-Fa-f:])%(?:25)?[A-Za-z0-9._~-]+(?=\])")  # of an IPv6 address (RFC 6874)
 _NO_LOGIN = re.compile(rf"\A((?:{WEB_PATTERN}:)?//):?@")  # a login without user and password
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,20}://", re.ASCII)
+_OF_WEB = tuple(f"{name}://" for name in WEB)
 # Its name has characters outside ASCII, or is percent-encoded (RFC 3986 3.2.2).
 _ODD_HOST = re.compile(rf"((?:{WEB_PATTERN}:)?//(?:[^/?#@]*@)?)(?=[^/?#:]*[\u0080-\U0010ffff%])([^][/?#:@]+)")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")  # the routed addresses (RFC 4291 2.4, IANA's IPv6 address space)
@@ -45,7 +47,7 @@ def next_hop(
     Raises:
         Refused: no or several targets, a loop, too many hops, no http(s) URL, or a step from https to http.
     """
-    targets = set(headers.getall("Location", []))
+    targets, location = set(headers.getall("Location", [])), ""
     if len(targets) != 1:
         several = "several places; `curl -I` and the link show them: state the right one in place of the link"
         where = several if targets else "nowhere"
@@ -61,7 +63,12 @@ def next_hop(
     except ValueError:
         usable = False
     if not usable or any(ord(c) <= 32 or ord(c) >= 127 for c in target.reveal()):
-        raise Refused("the server redirects to something that is not a plain http(s) URL")
+        scheme = _SCHEME.match(location)
+        what = f"{scheme[0]}…, which" if scheme and scheme[0].lower() not in _OF_WEB else "something that"
+        raise Refused(
+            f"the server redirects to {what} is not a plain http(s) URL; `curl -I` and the link show it: "
+            "state the right one in place of the link"
+        )
     if parts.scheme == HTTP and urlsplit(url.reveal()).scheme == HTTPS and not may_step_down:
         raise Refused(
             "the server redirects from https to http, where others could read and change the file; "

@@ -233,6 +233,24 @@ def test_a_manifest_without_entries(tmp_path):
     assert done.stderr.splitlines()[-1] == "done: there was nothing to download"
 
 
+def test_a_list_whose_name_is_not_utf_8(tmp_path):
+    """A plan could not keep the name: the way out is named, and takes the list as it is. A sync keeps none."""
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/m\xe9.txt")
+    Path(name).write_text("http://127.0.0.1:1/a\n")
+    run = shell('exec "$@"', "download", name, "--to", tmp_path / "to")
+    assert (run.returncode, "is not UTF-8: rename the file, or pipe it to `-`" in run.stderr) == (2, True)
+    run = shell('exec "$@"', "sync", name, "--to", tmp_path / "to", "--max-attempts", "1")
+    assert (run.returncode, "cannot connect: Connection refused" in run.stderr) == (1, True)
+
+
+def test_a_name_that_the_locale_cannot_write(tmp_path):
+    """It is a matter of this machine, with a way out, and no bug."""
+    (tmp_path / "m.txt").write_text("http://127.0.0.1:1/caf%C3%A9\n")
+    in_ascii = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    run = cfetch("download", tmp_path / "m.txt", "--to", tmp_path / "to", **in_ascii)
+    assert (run.returncode, "run the command again with PYTHONUTF8=1" in run.stderr) == (3, True)
+
+
 def test_a_late_interrupt_finds_no_handler_of_pythons(tmp_path):
     """Once the verb is over a Ctrl-C ends the process in silence: Python's own handler prints a traceback."""
     code = (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from cfetch.base.errors import Transient
+from cfetch.base.errors import SourceError, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.wire.judge import judge
@@ -89,6 +89,18 @@ async def test_what_nobody_can_read_is_an_error(sent):
     """A number that others would read to its first letter is a guess about where the file ends."""
     async with RawServer(sent + BODY, then="close") as server:
         with pytest.raises(Transient, match="not proper HTTP"):
+            await ask(server.url)
+
+
+@pytest.mark.parametrize(("sent", "words"), [
+    (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "not proper HTTP: it begins with SSH-2.0-OpenSSH_9.2p1 Debian-2"),
+    (b"\x15\x03\x01\x00\x02\x02\x46", "the port speaks TLS: write https:// in place of http://"),
+    (head(fields=b"Content-Length: -5\r\n"), "not proper HTTP: invalid character in content-length"),
+])  # fmt: skip
+async def test_what_speaks_no_http_is_named(sent, words):
+    """By its first line, which says what it is; of headers only the parser's words are shown."""
+    async with RawServer(sent, then="close") as server:
+        with pytest.raises(SourceError, match=f"{words}$"):
             await ask(server.url)
 
 

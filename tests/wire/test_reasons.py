@@ -1,6 +1,7 @@
 """The server's own reason for a refusal: where it stands, what follows, and what is not shown of it."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -77,13 +78,32 @@ def test_a_known_code_says_what_follows(status, code, action, words):
     ({}, {"error": "You shall not pass"}, Reason("", "You shall not pass")),
     ({}, {"title": "Gone", "detail": "Moved to tape", "status": 410}, Reason("", "Moved to tape")),
     ({}, {"message": "Not here"}, Reason("", "Not here")),
-    ({}, [1], Reason()), ({}, b"{broken", Reason()), ({}, b"<html><title>Login</title>", Reason()),
-    ({}, b"free text", Reason()), ({}, {"message": ["a"]}, Reason()), ({}, b"[" * 4000, Reason()),
+    ({}, {"detail": [{"loc": ["query"], "msg": "field required"}]}, Reason("", "field required")),
+    ({"WWW-Authenticate": 'Basic realm="Earth data"'}, b"", Reason("", "the login is for Earth data")),
+    ({}, b"<html><title>Sign in &amp; go</title><h1>x</h1>", Reason("", "Sign in & go")),
+    ({}, b"<h1>x</h1>", Reason()),
+    ({}, b"Your address is blocked\n", Reason("", "Your address is blocked")),
+    ({"Content-Type": "text/plain; charset=iso-8859-1"}, b"f\xfcr alle", Reason("", "f\xfcr alle")),
+    ({"Content-Type": "application/octet-stream"}, b"free text", Reason()),
+    ({}, b"token", Reason()), ({}, b"\x00\x01 \x02", Reason()),
+    ({}, [1], Reason()), ({}, b"{broken", Reason()), ({}, {"message": ["a"]}, Reason()),
+    ({}, b"[" * 4000, Reason()),
 ])  # fmt: skip
-def test_a_reason_is_read_from_headers_and_error_documents(headers, body, reason):
-    """XML and JSON in the usual forms; free text and pages are nobody's reason."""
+def test_a_reason_is_read_from_headers_and_bodies(headers, body, reason):
+    """XML and JSON in the usual forms, the title of a page, and a plain text."""
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
     assert find_reason(CIMultiDict(headers), body) == reason
+
+
+def test_a_reason_in_gzip_is_read():
+    """Some servers pack their pages whether or not that was asked for."""
+    assert tell(400, gzip.compress(b'{"message": "No more today"}')).reason == "HTTP 400: No more today"
+
+
+def test_words_that_only_repeat_the_status_are_left_out():
+    """As on the pages of nginx."""
+    assert tell(502, b"<title>502 Bad Gateway</title>").reason == "HTTP 502"
+    assert tell(502, b"<title>Bad Gateway of Example</title>").reason == "HTTP 502: Bad Gateway of Example"
 
 
 def test_a_region_is_named():

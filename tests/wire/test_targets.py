@@ -40,7 +40,7 @@ def test_targets_are_joined_and_never_quoted_again(location, target):
 
 @pytest.mark.parametrize(("location", "words"), [
     ([], "nowhere"), (["/y", "/z"], r"several places; `curl -I` .* state the right one in place"),
-    ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "not a plain"),
+    ("file:///etc/passwd", "not a plain"), ("ftp://b.test/y", "to ftp://…, which is not a plain .*: state"),
     ("gopher://b.test", "not a plain"),
     ("javascript:1", "not a plain"), ("https://u:p@b%2ftest/y", "not a plain"),
     ("https://:80/y", "not a plain"),

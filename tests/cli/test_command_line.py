@@ -234,7 +234,7 @@ def test_a_manifest_without_entries(tmp_path):
 
 
 def test_a_list_whose_name_is_not_utf_8(tmp_path):
-    """A plan could not keep the name: the way out is named, and takes the list as it is. A sync keeps none."""
+    """A plan could not keep the name; the way out takes the list as it is. A sync keeps no name."""
     name = os.fsdecode(os.fsencode(tmp_path) + b"/m\xe9.txt")
     Path(name).write_text("http://127.0.0.1:1/a\n")
     run = shell('exec "$@"', "download", name, "--to", tmp_path / "to")

@@ -11,6 +11,7 @@ from cfetch.manifest.digests import Bytes
 
 BLOCK_BYTES = 256 << 10
 MOST_SPARE = 128  # 32 MiB; each reply has one block, and each volume or hash that is behind has some
+LOOKED_AT = (-1, *range(8))  # of a volume that hangs, these may be held for long
 _ONCE = 2  # references to an item that only its list holds: the list's, and the one of the question
 
 
@@ -28,8 +29,8 @@ class Blocks:
         self._spare: list[Block] = []
 
     def take(self) -> Block:
-        """Take a block that nobody holds: the one that was used last, as it is in the processor's cache."""
-        for position in range(len(self._spare) - 1, -1, -1):
+        """Take a block that nobody holds: the last one is in the processor's cache, the first ones are old."""
+        for position in LOOKED_AT[: len(self._spare)]:
             if getrefcount(self._spare[position]) == _ONCE:
                 return self._spare.pop(position)
         return Block(self.size_bytes)

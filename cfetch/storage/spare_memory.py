@@ -29,7 +29,7 @@ class Blocks:
         self._spare: list[Block] = []
 
     def take(self) -> Block:
-        """Take a block that nobody holds: the last one is in the processor's cache, the first ones are old."""
+        """Take a block that nobody holds: the last one is in the processor's cache."""
         for position in LOOKED_AT[: len(self._spare)]:
             if getrefcount(self._spare[position]) == _ONCE:
                 return self._spare.pop(position)

@@ -119,9 +119,7 @@ class DealtShares:
 
     async def finish(self, share: int) -> None:
         """Count the batches of a share that has been brought."""
-        dealt = self._dealt[share]
-        for number, members in dealt.pair():
-            await self.batches.finish(number, dealt.volume, members)
+        await self.batches.finish(self._dealt[share].volume, self._dealt[share].pair())
 
     async def dissolve(self, share: int, fault: VolumeFault) -> None:
         """Take the share back from a volume that refuses it: those of its batches that are not over wait."""

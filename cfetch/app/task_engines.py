@@ -89,7 +89,7 @@ def make_nodes_engine(
     if volumes.stores or not volumes.local:
         raise ConfigError(
             "with --together the files go to directories that all machines see, and not to object stores; "
-            "give directories as --to"
+            "give directories as --to, or leave --together out, and this machine brings the plan alone"
         )
     processes, _ = count_processes(plan.here, context)
     here, root = Here(table, processes, context.clock), volumes.local[0].root
@@ -150,7 +150,7 @@ def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
     if volumes.stores or not volumes.local:
         raise ConfigError(
             f"with several --to, --engine {name} downloads to directories that all executors see; give one "
-            "--to for an object store"
+            f"--to for an object store, or leave --engine {name} out, and one process brings the plan"
         )
     if plan.here is None:
         raise ConfigError(NOT_HERE)

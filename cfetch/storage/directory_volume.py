@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cfetch.storage.staging import Leftover
     from cfetch.storage.volume import Search
 
+LOOKED_FILES = 128  # at a time: the disk's thread waits for these looks, as both use the held directories
+
 
 class DirectoryVolume:
     """Implements ``volume.Volume``. ``disk`` carries out all steps on the directory.
@@ -76,15 +78,18 @@ class DirectoryVolume:
             self._loans = LentParts(self._volume, self._disk, salvage)
         return self._loans
 
+    @property
+    def has_parts(self) -> bool:
+        """Implements ``volume.Volume.has_parts``."""
+        return self._loans is not None or (self._salvage is not None and self._salvage.has_parts)
+
     def new_part(self, entry: Entry) -> Part:
         """Make a part. It has no file before the first byte."""
         return Part(self._volume, entry, self._disk, keeps_time=self._keeps_time)
 
     def has_nothing_of(self, entry: Entry) -> bool:
         """Implements ``volume.Volume.has_nothing_of``, by one listing of each directory."""
-        if not self._disk.is_prompt or (self._salvage is not None and self._salvage.has_parts):
-            return False
-        return self._volume.was_free(entry.path)
+        return self._disk.is_prompt and not self.has_parts and self._volume.was_free(entry.path)
 
     async def verify_existing(self, entry: Entry) -> Standing | None:
         """Verify the file by hash if the manifest has one.
@@ -247,14 +252,16 @@ def _inspect_batch(directory: Directory, batch: str, entries: Sequence[Entry], *
     standing: list[int] = []
     other: list[int] = []
     blocked: dict[int, Blocked | Unstorable] = {}
-    for position, entry in enumerate(entries):
-        try:
-            size_bytes = directory.existing(entry.path)
-        except (Blocked, Unstorable) as error:
-            blocked[position] = error
-            continue
-        if size_bytes is not None:
-            (standing if entry.file_bytes in (size_bytes, None) else other).append(position)
+    for first in range(0, len(entries), LOOKED_FILES):
+        with directory.one_look():
+            for position, entry in enumerate(entries[first : first + LOOKED_FILES], first):
+                try:
+                    size_bytes = None if directory.was_free(entry.path) else directory.existing(entry.path)
+                except (Blocked, Unstorable) as error:
+                    blocked[position] = error
+                    continue
+                if size_bytes is not None:
+                    (standing if entry.file_bytes in (size_bytes, None) else other).append(position)
     return Holding(directory.records.has(batch), begun, standing, blocked, other)
 
 

@@ -297,7 +297,7 @@ class MemoryVolume:
     search: "Search | None" = None
     loans: "Loans | None" = None
     left_behind = 0
-    is_full = is_stuck = is_behind = False
+    has_parts = is_full = is_stuck = is_behind = False
     written_bytes: int | None = None
 
     def __init__(

@@ -16,7 +16,7 @@ from cfetch.storage.files import volume_fault
 from cfetch.storage.part_file import PartFile, PartNotes
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, must_ask, proof_of
 from cfetch.storage.running_hash import PartHash
-from cfetch.storage.spare_memory import copy_piece, give_back
+from cfetch.storage.spare_memory import keep_piece
 from cfetch.storage.staging import Leftover
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INLINE = InlineDisk()
 READ_BYTES = 1 << 20
 NOTE_EVERY_BYTES = 2 << 20  # in ranges: the most that kill -9 loses; a note takes 0.1 ms, 1 % at 200 MB/s
-NOTE_SHARE, NOTE_LEAST_BYTES = 16, 512 << 10  # a smaller file loses a sixteenth, but notes cost 4 % at most
+NOTE_SHARE, NOTE_LEAST_BYTES = 16, 256 << 10  # a smaller file loses a sixteenth; its notes cost 0.5 ms a MiB
 READS_PER_TURN = 16  # 16 MiB, 10 ms: much more than a switch of threads, and still a prompt stop
 
 
@@ -402,12 +402,7 @@ def _put(disk: Disk, write: Callable[..., None], data: Bytes, *more: int | None)
     if disk.is_prompt:
         write(data, *more)
     else:
-        disk.do(_write_copy, write, copy_piece(data), *more, size_bytes=len(data))
-
-
-def _write_copy(write: Callable[..., None], piece: Bytes, *more: int | None) -> None:
-    write(piece, *more)
-    give_back(piece)
+        disk.do(write, keep_piece(data), *more, size_bytes=len(data))
 
 
 class SegmentSink:

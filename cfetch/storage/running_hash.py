@@ -13,7 +13,7 @@ from functools import cache
 
 from cfetch.manifest.digests import Bytes, Hash, new_hash
 from cfetch.manifest.entry import Digest, Entry
-from cfetch.storage.spare_memory import BLOCK_BYTES, copy_piece, give_back
+from cfetch.storage.spare_memory import BLOCK_BYTES, keep_piece
 
 LARGE_BYTES = 4 << 20  # a smaller file is hashed in 3 ms
 HANDED_BYTES = BLOCK_BYTES  # at a time: 0.2 ms of hashing, a tenth of that for the switch
@@ -61,7 +61,7 @@ class RunningHash:
 
     def update(self, data: Bytes) -> None:
         """Take the next bytes, to be hashed soon."""
-        self._pieces.append(copy_piece(data))
+        self._pieces.append(keep_piece(data))
         self._taken_bytes += len(data)
         if self._taken_bytes - self._hashed_bytes >= MOST_UNHASHED_BYTES:
             self._hash_pieces()
@@ -86,7 +86,6 @@ class RunningHash:
                 piece = self._pieces.popleft()
                 self._running.update(piece)
                 self._hashed_bytes += len(piece)
-                give_back(piece)
 
 
 @cache

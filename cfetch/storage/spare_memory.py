@@ -1,35 +1,49 @@
-"""Memory for copies of pieces whose own memory will be used again; the copies wait for another thread.
+"""Memory for the pieces of large bodies, which threads may still use when the next pieces come.
 
-New memory of this size would have to be cleared by the system, page by page, which takes longer than the
-copy. So memory that was given back is used again.
+New memory of this size would have to be cleared by the system, page by page, which takes longer than to copy
+a piece. So a block is used again, but only when nobody holds a view of it any more: not the event loop, and
+no thread that writes or hashes its bytes. Python's own count of references tells that.
 """
 
-from typing import Any
+from sys import getrefcount
 
 from cfetch.manifest.digests import Bytes
 
 BLOCK_BYTES = 256 << 10
-LARGE_PIECE_BYTES = BLOCK_BYTES // 2  # smaller pieces come from memory that Python has already
-MOST_SPARE = 32  # 8 MiB
-_spare: list[Any] = []  # lists are safe to use from several threads
+MOST_SPARE = 128  # 32 MiB; each reply has one block, and each volume or hash that is behind has some
+LOOKED_AT = (-1, *range(8))  # of a volume that hangs, these may be held for long
+_ONCE = 2  # references to an item that only its list holds: the list's, and the one of the question
 
 
-def copy_piece(data: Bytes) -> Bytes:
-    """Copy a piece, unless it cannot change."""
+class Block(bytearray):
+    """Memory whose views stay as they are for as long as anybody holds them."""
+
+    __slots__ = ()
+
+
+class Blocks:
+    """Blocks of one size that can be used again."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._spare: list[Block] = []
+
+    def take(self) -> Block:
+        """Take a block that nobody holds: the last one is in the processor's cache."""
+        for position in LOOKED_AT[: len(self._spare)]:
+            if getrefcount(self._spare[position]) == _ONCE:
+                return self._spare.pop(position)
+        return Block(self.size_bytes)
+
+    def give_back(self, block: Block) -> None:
+        """Note that a block may be used again as soon as nobody holds a view of it."""
+        if len(self._spare) < MOST_SPARE:
+            self._spare.append(block)
+
+
+def keep_piece(data: Bytes) -> Bytes:
+    """Keep a piece until it is used: copied if its memory may be used again, or is much larger."""
     if isinstance(data, bytes):
         return data
-    if not LARGE_PIECE_BYTES <= len(data) <= BLOCK_BYTES:
-        return bytes(data)
-    try:
-        block = _spare.pop()
-    except IndexError:  # a look beforehand would not do: several runs of a process may copy at once
-        block = bytearray(BLOCK_BYTES)
-    piece = memoryview(block)[: len(data)]
-    piece[:] = data
-    return piece
-
-
-def give_back(piece: Bytes) -> None:
-    """Note that a copy is not used any more."""
-    if isinstance(piece, memoryview) and len(_spare) < MOST_SPARE:
-        _spare.append(piece.obj)
+    block = data.obj
+    return data if isinstance(block, Block) and 2 * len(data) >= len(block) else bytes(data)

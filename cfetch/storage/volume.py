@@ -156,6 +156,10 @@ class Volume(Protocol):
     def new_part(self, entry: Entry) -> PartPort:
         """Make a new, empty part."""
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether parts may be here of dead runs, or of batches that have left the volume."""
+
     def has_nothing_of(self, entry: Entry) -> bool:
         """Whether neither a file nor a part of the entry was here before this run; answers at once.
 

@@ -235,7 +235,7 @@ class Exchange(ReplyParser):
                 raise map_error(self._error, reading=True) from None
             if self._is_over:
                 if self.body is not None:  # its last bytes have been used
-                    self._wire.buffers.give_back(self.body)
+                    self.body.close()
                     self.body = None
                 return b""
             await self._next_news()
@@ -311,7 +311,7 @@ class Exchange(ReplyParser):
 
     def _go_past_parser(self, data: memoryview) -> None:
         """Take the rest of the body into a buffer from now on; ``data`` of it has been read already."""
-        body = self.body = self._wire.buffers.borrow()
+        body = self.body = BodyBuffer(self._wire.buffers.blocks)
         body.room()[: len(data)] = data
         self.fill(body, len(data))
 

@@ -259,7 +259,7 @@ async def test_the_note_is_renewed_as_bytes_come(volume, root, monkeypatch):
     assert useful_parts(staged(root)) == sorted(staged(root))
 
 
-@pytest.mark.parametrize(("size_mib", "lost_kib"), [(4, 512), (16, 1024), (100, 2048)])
+@pytest.mark.parametrize(("size_mib", "lost_kib"), [(2, 256), (4, 256), (16, 1024), (100, 2048)])
 def test_a_kill_loses_a_share_of_the_file(root, size_mib, lost_kib):
     """A sixteenth of it, within bounds: a small file in several streams loses less than a large one."""
     size_bytes = size_mib << 20

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cfetch.base.errors import Corrupt
-from cfetch.storage import running_hash, spare_memory
+from cfetch.storage import running_hash
 from cfetch.storage.part import Part
 from cfetch.storage.running_hash import (
     HANDED_BYTES,
@@ -16,7 +16,6 @@ from cfetch.storage.running_hash import (
     RunningHash,
     new_running_hash,
 )
-from cfetch.storage.spare_memory import LARGE_PIECE_BYTES, MOST_SPARE
 from tests.engine.drive import entry_of
 
 BODY = random.Random(1).randbytes(LARGE_BYTES + 12_345)
@@ -56,10 +55,10 @@ def test_the_digest_is_that_of_all_bytes_in_order(monkeypatch, piece_bytes, thre
     assert running.hexdigest() == copied.hexdigest() == hashlib.sha256(body).hexdigest()
 
 
-@pytest.mark.parametrize("piece_bytes", [1000, LARGE_PIECE_BYTES, HANDED_BYTES, HANDED_BYTES + 1])
+@pytest.mark.parametrize("piece_bytes", [1000, HANDED_BYTES, HANDED_BYTES + 1])
 @pytest.mark.parametrize("threads", [None, NoThreads()], ids=["threads", "late"])
 def test_the_caller_may_use_its_memory_again(monkeypatch, piece_bytes, threads):
-    """The digest is that of the bytes as they were given, and copies of large pieces share memory."""
+    """The digest is that of the bytes as they were given."""
     if threads is not None:
         monkeypatch.setattr(running_hash, "_threads", lambda: threads)
     running, memory = RunningHash(hashlib.sha256()), bytearray(piece_bytes)
@@ -69,7 +68,6 @@ def test_the_caller_may_use_its_memory_again(monkeypatch, piece_bytes, threads):
         running.update(memoryview(memory)[: len(data)])
         memory[:] = bytes(piece_bytes)
     assert running.hexdigest() == hashlib.sha256(BODY).hexdigest()
-    assert len(spare_memory._spare) <= MOST_SPARE
 
 
 def test_what_waits_to_be_hashed_is_bounded(monkeypatch):

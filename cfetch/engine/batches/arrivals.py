@@ -5,6 +5,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
@@ -156,7 +157,7 @@ class Arrivals:
         tasks = {
             volume_index: asyncio.create_task(volume.inspect_batches(looks))
             for volume_index, volume in enumerate(self._volumes)
-            if not (volume.is_stuck or self._is_silent(volume_index))
+            if not (volume.is_stuck or volume_index in self._unanswered)
         }
         if tasks:
             await asyncio.wait(tasks.values(), timeout=LOOK_S)
@@ -165,15 +166,12 @@ class Arrivals:
             if not task.done():
                 task.cancel()
                 self._unanswered[volume_index] = task
+                task.add_done_callback(partial(self._unanswered.pop, volume_index))
             elif isinstance(error := task.exception(), LocalFault):
                 failed(volume_index, error)
             else:
                 answers[volume_index] = task.result()
         return answers
-
-    def _is_silent(self, volume_index: int) -> bool:
-        asked = self._unanswered.get(volume_index)
-        return asked is not None and not asked.done()
 
     @staticmethod
     def _note(batch: Batch, holdings: Sequence[Holding]) -> None:

@@ -188,9 +188,11 @@ class Batched:
         self.schedule.reopen(transfer.queue)
         self.schedule.reopen_shut()
 
-    def has_nothing_of(self, transfer: Transfer) -> bool:  # noqa: ARG002 - the port's
-        """False: the files in place were looked up when the batch arrived."""
-        return False
+    def has_nothing_of(self, transfer: Transfer) -> bool:
+        """Whether no volume had a file of the entry when its batch arrived, and none has a part now."""
+        batch, index = _staging(transfer).batch, transfer.index
+        has_parts = index in self._stagings.leaving or any(volume.has_parts for volume in self._volumes)
+        return not (has_parts or index in batch.copies or any(batch.blocked))
 
     async def find_standing(self, transfer: Transfer) -> Standing | None:
         """The verified file, here or on another volume; without one, the part adopts a dead run's leftover.

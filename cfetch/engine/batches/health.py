@@ -92,10 +92,9 @@ class Health:
         return waited_s < FIRST_S and not self._placer.view(index).speed_bps
 
     def _choose_tick_s(self) -> float:
-        volumes = range(len(self._volumes))
-        if all(self._placer.view(index).speed_bps for index in volumes):
+        if all(self._placer.view(index).speed_bps for index in range(len(self._volumes))):
             return TICK_S
-        begun = (index for index in volumes if self._first[index].since_s is not None)
+        begun = (index for index, first in enumerate(self._first) if first.since_s is not None)
         return NEW_TICK_S if any(map(self._is_young, begun)) else FIRST_TICK_S
 
     def note_full(self, index: int) -> None:

@@ -28,7 +28,8 @@ LEAVE_S = 5.0  # how long an entry waits for the worker that had it; a step on a
 class Stagings:
     """``batches`` and ``under_way`` map the numbers of batches to them and to their stagings.
 
-    ``names`` are the volumes'. ``changed`` is set when batches may be placed or begun anew.
+    ``names`` are the volumes'. ``leaving``: by entry, set when no worker has its former transfer any more.
+    ``changed`` is set when batches may be placed or begun anew.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Stagings:
         self._ledger = ledger
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry: attempts on volumes that were left
         self._kept: dict[int, set[int]] = {}  # by entry: the volumes that may keep a part of it
-        self._leaving: dict[int, asyncio.Event] = {}  # by entry: a worker still has its former transfer
+        self.leaving: dict[int, asyncio.Event] = {}
         self.batches: dict[int, Batch] = {}
         self.under_way: dict[int, BatchStaging] = {}
         self.changed = asyncio.Event()
@@ -100,7 +101,7 @@ class Stagings:
         else:
             loans.keep(transfer.part, whole=whole)
             self._kept.setdefault(transfer.index, set()).add(staging.volume_index)
-        if (left := self._leaving.pop(transfer.index, None)) is not None:
+        if (left := self.leaving.pop(transfer.index, None)) is not None:
             left.set()
         self._lost[transfer.index] = [
             msgspec.structs.replace(attempt, outcome="moved") for attempt in transfer.attempts
@@ -132,7 +133,7 @@ class Stagings:
         staging.staged.clear()
         for transfer in staging.transfers:
             transfer.moved = True
-            self._leaving[transfer.index] = asyncio.Event()
+            self.leaving[transfer.index] = asyncio.Event()
             if transfer.task is not None:
                 transfer.task.cancel()
         self._volumes[staging.volume_index].unmark_batch(batch.id)
@@ -142,12 +143,13 @@ class Stagings:
 
         A worker that still has the former transfer may be copying what this volume has. Raises LocalFault.
         """
-        if (leaving := self._leaving.get(transfer.index)) is not None:
+        if (leaving := self.leaving.get(transfer.index)) is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(leaving.wait(), LEAVE_S)
         await self._volumes[staging.volume_index].adopt_leftover(transfer.entry, transfer.part)
-        for volume_index, volume in enumerate(self._volumes):
-            if volume_index != staging.volume_index and volume.loans is not None and not volume.is_stuck:
+        for index, volume in enumerate(self._volumes):
+            is_other = index != staging.volume_index and not volume.is_stuck
+            if is_other and volume.has_parts and volume.loans is not None:
                 await volume.loans.lend(transfer.entry, transfer.part)
         self._kept.pop(transfer.index, None)
 

@@ -5,11 +5,12 @@ The placer (``placer.py``) changes the books. They are one ``BatchState`` for ea
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
+
+import msgspec
 
 from cfetch.base.breaker import CLOSED, Breaker, BreakerState
 from cfetch.engine.placement.chooser import (
@@ -41,8 +42,7 @@ class Placed(NamedTuple):
     probe: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class BatchState:
+class BatchState(msgspec.Struct, eq=False):
     """An unfinished batch, of which ``files`` are missing. ``volume``: by index.
 
     Its deadline runs from ``since_s`` (inf: it does not).
@@ -65,8 +65,7 @@ class BatchState:
     retry_s: float = inf
 
 
-@dataclass(slots=True, eq=False)
-class VolumeBooks:
+class VolumeBooks(msgspec.Struct, eq=False):
     """One volume. ``queued`` is in the order of assignment; ``probe``: the batch that is a probe, if any.
 
     ``held_bytes`` and ``held_count`` (files) stand there. ``is_paused``: by a person, for the whole run.
@@ -78,8 +77,8 @@ class VolumeBooks:
     load_bytes: int = 0
     load_count: int = 0
     probe: int | None = None
-    queued: dict[int, BatchState] = field(default_factory=dict)
-    running: dict[int, BatchState] = field(default_factory=dict)
+    queued: dict[int, BatchState] = {}
+    running: dict[int, BatchState] = {}
     reason: str = ""
     room_bytes: int | None = None
     speed_bps: float = 0.0

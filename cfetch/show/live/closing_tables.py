@@ -2,7 +2,6 @@
 
 from cfetch.base.records import Summary
 from cfetch.base.secret import printable
-from cfetch.show.causes import group_by_cause
 from cfetch.show.format import cells, failed_where, fit, kind_word, plural, shorten, size
 
 SHOWN_CAUSES = 5  # with their examples, half a screen; the rest is in the metrics file
@@ -37,6 +36,8 @@ def failure_lines(summary: Summary, *, are_named: bool) -> list[str]:
         return []
     if summary.files.total == 1:
         return [] if are_named else [_describe_failure(failure) for failure in summary.failures]
+    from cfetch.show.causes import group_by_cause  # nothing fails in most runs
+
     causes = group_by_cause(summary.failures)
     lines = [f"  {plural(summary.files.failed, 'file')} failed{_allowance(summary)}:"]
     for files, example in causes[:SHOWN_CAUSES]:

@@ -61,6 +61,7 @@ STATED = (
     RescueGivenUp, RunNoted, RunStopping, SlowdownOver, SlowdownSeen, VolumePaused, WidthChanged,
     StragglerCancelled, BatchPlaced, BatchCommitted,
 )  # fmt: skip
+EXPLAINED_ONLY = (BatchPlaced, BatchCommitted)
 NAMED = 5  # failures of one cause, for a person; the last lines count them
 MAX_CAUSES = 1000  # so that hostile messages do not fill the memory
 MAX_LINES = 20  # lines of each kind; ten thousand equal lines help nobody, and the metrics have all
@@ -117,7 +118,7 @@ class Facts:
             yield self._finish_fact(event)
         elif isinstance(event, RunStarted):
             yield _start_fact(event)
-        elif isinstance(event, STATED):
+        elif isinstance(event, STATED) and (self._explain or not isinstance(event, EXPLAINED_ONLY)):
             yield from self._make_rare_facts(event)
 
     def _make_rare_facts(self, event: Event) -> Iterator[Fact]:
@@ -134,8 +135,7 @@ class Facts:
                 self._longest_pause_s.pop(event.host or "", None)
             yield from self._limit(PACED[type(event)](event))
         elif type(event) in EXPLAINED:
-            if self._explain:
-                yield EXPLAINED[type(event)](event)
+            yield EXPLAINED[type(event)](event)
         elif isinstance(event, RunStopping) and self._joins and self._is_known(event.reason):
             yield Fact(event.t_s, "stopping", "warning", "stopping: this failure concerns every file", {})
         else:

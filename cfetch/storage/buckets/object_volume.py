@@ -153,6 +153,7 @@ class ObjectStoreVolume:
         self._existing = existing
         self.search: volume.Search | None = None
         self.loans: volume.Loans | None = None  # an upload cannot be read
+        self.has_parts = False  # an upload belongs to the process that began it
         self.name = printable(store.url)
         self.bucket = BucketOfRun(
             store,

@@ -85,6 +85,7 @@ class ShareSource(Protocol):
     @property
     def is_whole(self) -> bool:
         """Whether all shares have come to their end, and not only the part of this machine."""
+        return self.is_over()
 
     def close(self) -> None:
         """Let go of what it uses: the run is over."""
@@ -195,7 +196,7 @@ class Units:
         return self._passed_s
 
 
-class OwnShares(OneVolume):
+class OwnShares(OneVolume, ShareSource):
     """Implements ``ShareSource`` for a run that has all shares of its plan for itself.
 
     ``stands``: whether a share has its receipt. ``now_s``: a monotonic clock.
@@ -238,11 +239,6 @@ class OwnShares(OneVolume):
     def is_over(self) -> bool:
         """Whether all shares have been brought."""
         return not self._units.left
-
-    @property
-    def is_whole(self) -> bool:
-        """The same: all of them are this machine's."""
-        return self.is_over()
 
     def close(self) -> None:
         """Nothing: it uses nothing."""

@@ -139,20 +139,24 @@ class PlacedBatches:
                 self._events.append(make_batch_placed(self._now_s(), batch, placed, self._names))
             if members := tuple(self._split(batch, volume)):
                 return Begun(batch.number, members, batch.missing_bytes)
-            await self.finish(batch.number, volume, ())
+            await self.finish(volume, [(batch.number, ())])
         return None
 
-    async def finish(self, number: int, volume: int, members: Sequence[int]) -> None:
-        """Note that a batch is over on its volume, unless a copy of its task has said so before."""
-        batch = self._batches.pop(number, None)
-        if batch is None:
-            return
-        self._placer.add_held(volume, batch.missing_bytes, len(batch.entries) - len(batch.standing))
-        self._placer.finish(number, self._now_s(), of=volume)
-        entries = [self._plan.entry(index) for index in members]
-        await self.watch.note_done(volume, entries, batch.missing_bytes)
-        if batch.copies or batch.recorded - {volume}:
-            self._settled.append((batch, volume))
+    async def finish(self, volume: int, batches: Iterable[tuple[int, Sequence[int]]]) -> None:
+        """Note that batches are over on their volume, unless a copy of their task has said so before."""
+        ids: list[str] = []
+        for number, members in batches:
+            batch = self._batches.pop(number, None)
+            if batch is None:
+                continue
+            self._placer.add_held(volume, batch.missing_bytes, len(batch.entries) - len(batch.standing))
+            self._placer.finish(number, self._now_s(), of=volume)
+            self.watch.note_done(volume, len(members), batch.missing_bytes)
+            if members:
+                ids.append(batch_id([self._plan.entry(index) for index in members]))
+            if batch.copies or batch.recorded - {volume}:
+                self._settled.append((batch, volume))
+        await self.watch.note_records(volume, ids)
 
     async def refuse(
         self, volume: int, batches: Iterable[tuple[int, tuple[int, ...]]], fault: VolumeFault
@@ -161,7 +165,7 @@ class PlacedBatches:
         before = self._placer.view(volume).breaker
         for number, members in batches:
             if all(map(self._has_ended, members)):
-                await self.finish(number, volume, members)
+                await self.finish(volume, [(number, members)])
                 continue
             batch = self._batches.get(number)
             if batch is None:  # a copy of the task has brought it meanwhile

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from cfetch.base.errors import LocalFault, Vanished, VolumeFault
 from cfetch.base.events import Event, VolumeView
@@ -17,13 +17,14 @@ from cfetch.base.threads import start_thread
 from cfetch.manifest.plan import Plan
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import MICRO, MOST_FILES, choose_target
-from cfetch.tasks.shares.dealing import Turn, Units
+from cfetch.tasks.shares.dealing import ShareSource, Turn, Units
 from cfetch.tasks.shares.placed_batches import PlacedBatches, Placing
 from cfetch.tasks.shares.protocol import Committed, Failed, Fenced, Phase
 from cfetch.tasks.shares.protocol import Event as UnitEvent
 from cfetch.tasks.shares.work import Share
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Brought = Callable[[], Mapping[int, tuple[int, int]]]
 """By task: the files and bytes that it has brought until now."""
 
@@ -118,9 +119,7 @@ class DealtShares:
 
     async def finish(self, share: int) -> None:
         """Count the batches of a share that has been brought."""
-        dealt = self._dealt[share]
-        for number, members in dealt.pair():
-            await self.batches.finish(number, dealt.volume, members)
+        await self.batches.finish(self._dealt[share].volume, self._dealt[share].pair())
 
     async def dissolve(self, share: int, fault: VolumeFault) -> None:
         """Take the share back from a volume that refuses it: those of its batches that are not over wait."""
@@ -136,7 +135,22 @@ class DealtShares:
         return self._plan.entry(index).id in self._account
 
 
-class PlacedShares:
+def _in_turn(
+    step: "Callable[Concatenate[PlacedShares, P], Coroutine[Any, Any, T]]",
+) -> "Callable[Concatenate[PlacedShares, P], T]":
+    """Let other threads take a step in the loop of the shares, one step after the other."""
+
+    async def take_turn(shares: "PlacedShares", *args: P.args, **named: P.kwargs) -> T:
+        async with shares.lock:
+            return await step(shares, *args, **named)
+
+    def wait(shares: "PlacedShares", /, *args: P.args, **named: P.kwargs) -> T:
+        return shares.loop.call(take_turn(shares, *args, **named))
+
+    return wait
+
+
+class PlacedShares(ShareSource):
     """Implements ``ShareSource`` for a run that has several volumes and all batches of its plan for itself.
 
     It knows which tasks have shares, and ``DealtShares`` what these are. ``now_s`` is the run's clock.
@@ -159,9 +173,9 @@ class PlacedShares:
         self._lost: list[int] = []  # shares that their tasks have lost, and nobody has yet
         self._events: deque[Event] = deque(happened)
         self._is_over = False
-        self._loop = _LoopThread()
-        self._lock = asyncio.Lock()
-        self._shares = self._loop.call(self._open(plan, placing, account, now_s))
+        self.loop = _LoopThread()
+        self.lock = asyncio.Lock()
+        self._shares = self.loop.call(self._open(plan, placing, account, now_s))
         self._batches = self._shares.batches
 
     @property
@@ -169,35 +183,69 @@ class PlacedShares:
         """The fault with which the run ends: batches were given up, or files have gone."""
         return self._batches.fault
 
-    def take(self, volumes: Collection[int] | None = None) -> Turn | None:
+    @_in_turn
+    async def take(self, volumes: Collection[int] | None = None) -> Turn | None:
         """Take batches for a volume that has work, or a copy of a share whose task stands still.
 
         ``volumes``: only for one of these, as whoever asks sees no other.
         """
-        return self._loop.call(self._take(self._batches.volumes if volumes is None else volumes))
+        batches = self._batches
+        volumes = batches.volumes if volumes is None else volumes
+        for share in self._lost:
+            if self._shares.find_volume(share) in volumes:
+                self._lost.remove(share)
+                return self._claim(share)
+        while True:
+            batches.assign()
+            for volume in sorted(volumes, key=self._count_shares):
+                if await self._shares.deal(volume):
+                    self._dealt[volume] += 1
+                    return self._claim(self._units.add(volume))
+            if batches.is_over:
+                if not self._is_over:
+                    await batches.confirm()
+                self._is_over = True
+                return None
+            if not batches.wants_more():
+                return self._claim(self._units.find_silent(volumes))
+            await batches.arrive()
 
-    def take_again(self, turn: Turn) -> Turn | None:
+    @_in_turn
+    async def take_again(self, turn: Turn) -> Turn | None:
         """Take the same share as another task: this one has been reaped, so it is past the fence."""
-        return self._loop.call(self._take_again(turn))
+        await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
+        return self._claim(turn.share)
 
-    def bury(self, turn: Turn) -> None:
+    @_in_turn
+    async def bury(self, turn: Turn) -> None:
         """Let the next one who asks have the share: its task is past the fence, and was no child of this run.
 
         All receipts of the task have been read.
         """
-        self._loop.call(self._bury(turn))
+        await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
+        if self._units[turn.share].phase is Phase.OPEN:
+            self._lost.append(turn.share)
 
     def renew(self, turn: Turn) -> None:
-        """Lengthen the task's lease."""
-        self._loop.call(self._renew(turn))
+        """Lengthen the task's lease, at once."""
+        self.loop.call(self._renew(turn))
 
-    def end(self, turn: Turn) -> None:
+    @_in_turn
+    async def end(self, turn: Turn) -> None:
         """Count the batches of the share, unless a copy of its task was faster."""
-        self._loop.call(self._end(turn))
+        await self._step_to_end(turn, Committed(turn.task))
 
-    def move(self, turn: Turn, fault: VolumeFault) -> bool:
+    @_in_turn
+    async def move(self, turn: Turn, fault: VolumeFault) -> bool:
         """Dissolve a share that its volume refuses, once all receipts of its task have been read."""
-        return self._loop.call(self._move(turn, fault))
+        if isinstance(fault, Vanished):
+            await self._batches.confirm(fault, self._shares.find_volume(turn.share))
+            return False
+        self._at_work.pop(turn.task, None)
+        self._units.step(turn.share, Failed(turn.task, is_final=True))
+        if self._units[turn.share].is_over:  # otherwise a copy has it
+            await self._shares.dissolve(turn.share, fault)
+        return True
 
     def is_mine(self, turn: Turn) -> bool:
         """Whether no copy of the task has brought the share."""
@@ -205,11 +253,6 @@ class PlacedShares:
 
     def is_over(self) -> bool:
         """Whether all batches are over."""
-        return self._is_over
-
-    @property
-    def is_whole(self) -> bool:
-        """The same: whoever deals knows of all."""
         return self._is_over
 
     def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run
@@ -231,8 +274,8 @@ class PlacedShares:
 
     def close(self) -> None:
         """Remove what other volumes have of batches that are whole, and let go of the volumes."""
-        self._loop.call(self._batches.close())
-        self._loop.close()
+        self.loop.call(self._batches.close())
+        self.loop.close()
 
     # in the loop
 
@@ -252,28 +295,6 @@ class PlacedShares:
             if task in at_work
         }
 
-    async def _take(self, volumes: Collection[int]) -> Turn | None:
-        batches = self._batches
-        async with self._lock:
-            for share in self._lost:
-                if self._shares.find_volume(share) in volumes:
-                    self._lost.remove(share)
-                    return self._claim(share)
-            while True:
-                batches.assign()
-                for volume in sorted(volumes, key=self._count_shares):
-                    if await self._shares.deal(volume):
-                        self._dealt[volume] += 1
-                        return self._claim(self._units.add(volume))
-                if batches.is_over:
-                    if not self._is_over:
-                        await batches.confirm()
-                    self._is_over = True
-                    return None
-                if not batches.wants_more():
-                    return self._claim(self._units.find_silent(volumes))
-                await batches.arrive()
-
     def _count_shares(self, volume: int) -> tuple[int, int]:
         """Count the shares that tasks bring to a volume now, and all that were dealt for it.
 
@@ -289,23 +310,8 @@ class PlacedShares:
             self._at_work[turn.task] = turn.share
         return turn
 
-    async def _take_again(self, turn: Turn) -> Turn | None:
-        async with self._lock:
-            await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
-            return self._claim(turn.share)
-
-    async def _bury(self, turn: Turn) -> None:
-        async with self._lock:
-            await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
-            if self._units[turn.share].phase is Phase.OPEN:
-                self._lost.append(turn.share)
-
     async def _renew(self, turn: Turn) -> None:
         self._units.renew(turn.share, turn.task)
-
-    async def _end(self, turn: Turn) -> None:
-        async with self._lock:
-            await self._step_to_end(turn, Committed(turn.task))
 
     async def _step_to_end(self, turn: Turn, event: UnitEvent) -> None:
         """Take a step after which the task has the share no more; count its batches if it is committed."""
@@ -313,14 +319,3 @@ class PlacedShares:
         self._units.step(turn.share, event)
         if self._units[turn.share].is_over:
             await self._shares.finish(turn.share)
-
-    async def _move(self, turn: Turn, fault: VolumeFault) -> bool:
-        async with self._lock:
-            if isinstance(fault, Vanished):
-                await self._batches.confirm(fault, self._shares.find_volume(turn.share))
-                return False
-            self._at_work.pop(turn.task, None)
-            self._units.step(turn.share, Failed(turn.task, is_final=True))
-            if self._units[turn.share].is_over:  # otherwise a copy has it
-                await self._shares.dissolve(turn.share, fault)
-            return True

@@ -20,7 +20,6 @@ from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.engine.placement.placer import Placer
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Volume
-from cfetch.storage.volume_values import batch_id
 
 T = TypeVar("T")
 
@@ -84,19 +83,22 @@ class TaskVolumes:
         name, view = self._volumes[index].name, self._placer.view(index)
         self._events.append(make_volume_paused(self._now_s(), name, view))
 
-    async def note_done(self, index: int, entries: Sequence[Entry], size_bytes: int) -> None:
-        """A batch is over on a volume, which notes that its record stands, and looks again at the end."""
+    def note_done(self, index: int, files: int, size_bytes: int) -> None:
+        """A batch is over on a volume, of which tasks have put or found so many files there."""
         self._done[index] += 1
         self._done_bytes[index] += size_bytes
-        if entries:
-            self._files[index] += len(entries)
-            volume = self._volumes[index]
-            with suppress(CfetchError, TimeoutError):
-                if not volume.is_stuck:
-                    await call_for(LOOK_S, volume.inspect_batches([(batch_id(entries), ())]))
+        if files:
+            self._files[index] += files
         if index in self._out_of_use and self._placer.view(index).breaker is not BreakerState.OPEN:
             self._out_of_use.discard(index)
             self._events.append(BreakerClosed(t_s=self._now_s(), volume=self._volumes[index].name))
+
+    async def note_records(self, index: int, batches: Sequence[str]) -> None:
+        """Let the volume note that the records of these batches stand: it looks again at the end."""
+        volume = self._volumes[index]
+        if batches and not volume.is_stuck:
+            with suppress(CfetchError, TimeoutError):
+                await call_for(LOOK_S, volume.inspect_batches([(batch, ()) for batch in batches]))
 
     def list_used(self) -> list[int]:
         """The volumes that have files of this run."""

@@ -187,6 +187,29 @@ def test_files_without_a_batch_are_cut_by_their_share(world):
     assert [one["files"] for batches in world.batches() for one in batches] == [4] * 10
 
 
+def test_new_files_are_looked_for_only_by_the_listing_of_their_directory(world, monkeypatch):
+    """A call to each volume for each file would take longer than to fetch a small one."""
+    looked = []
+
+    class Listed(DirectoryVolume):
+        async def verify_existing(self, entry):
+            looked.append(entry.path)
+            return await super().verify_existing(entry)
+
+        async def adopt_leftover(self, entry, part):
+            looked.append(entry.path)
+            await super().adopt_leftover(entry, part)
+
+    def before(world):
+        for volume in world.volumes:
+            monkeypatch.setattr(volume, "existing", looked.append)
+
+    monkeypatch.setitem(globals(), "DirectoryVolume", Listed)
+    world.run(*plain(40), batch_share=0.1, before=before)
+    assert sum(map(len, world.trees)) == 40
+    assert looked == []
+
+
 def test_a_batch_is_visible_only_as_a_whole(world):
     """The last file of each batch is slow: until it is there nothing of its batch has a name."""
     entries, scripts = named(2, 3)

@@ -16,6 +16,7 @@ class Shelf:
     """A volume that notes in ``told`` what it is asked."""
 
     is_stuck = False
+    has_parts = True
 
     def __init__(self, name, told):
         self.name = name

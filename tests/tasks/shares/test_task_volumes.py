@@ -11,7 +11,6 @@ from cfetch.base.virtual_clock import run_virtual
 from cfetch.engine.placement.chooser import Mode
 from cfetch.engine.placement.placer import Placer
 from cfetch.tasks.shares.task_volumes import TaskVolumes
-from tests.engine.drive import entry_of
 
 
 class HangingVolume:
@@ -53,7 +52,7 @@ class HangingVolume:
 
 
 def test_a_volume_that_hangs_holds_up_nobody():
-    """A batch is noted after a second; after its patience the driver uses the volume no more, nor asks it."""
+    """Batches are noted together after a second; after its patience the driver uses the volume no more."""
     volume: Any = HangingVolume()
     events, ends_s = deque[Event](), list[float]()
 
@@ -68,7 +67,7 @@ def test_a_volume_that_hangs_holds_up_nobody():
         for wait_s in (0.0, 20.0):
             await asyncio.sleep(wait_s)
             begun_s = clock()
-            await watch.note_done(0, [entry_of(0, "a", b"data")], 4)
+            await watch.note_records(0, ["a", "b"])
             ends_s.append(clock() - begun_s)
         watch.close()
 

@@ -167,7 +167,7 @@ class SimVolume:
         self.name = name
         self.done_bytes = self.done_files = 0
         self.left_behind = 0
-        self.is_full = False
+        self.has_parts = self.is_full = False
         self.is_stuck = False
         self._loop = asyncio.get_running_loop()
         self._disk = SimDisk(rate_bps)

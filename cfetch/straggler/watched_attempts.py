@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cfetch.straggler.attempt_figures import WATCHED_S
 from cfetch.straggler.attempt_figures import patience as patience_with
 from cfetch.straggler.attempt_limits import GUARD_S, AttemptLimits, terms_of
 from cfetch.straggler.feedback import Feedback
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 
 TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a core at this pace
-WATCHED_S = 0.2  # younger attempts are not looked at: most small files end earlier, and cost nothing
 REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
 LEAST_FLOW_S = 0.1  # since the first byte: a shorter time shows no rate, as bytes are read in pieces

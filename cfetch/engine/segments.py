@@ -21,6 +21,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
 
 if TYPE_CHECKING:
+    from cfetch.engine.link_looks import LinkLooks
     from cfetch.engine.segment_split import Candidate, Split
     from cfetch.storage.held_ranges import HeldRanges, Segment
     from cfetch.storage.volume import PartPort, Sink
@@ -102,6 +103,7 @@ class Segments:
         self._limiter = limiter
         self.is_on = most > 1
         self._helpers: dict[int, Helper] = {}
+        self._looks: LinkLooks | None = None
         self._keys = 0
 
     @property
@@ -116,16 +118,21 @@ class Segments:
         helpers = self._take_up_missing(idle, now_s)
         idle -= len(helpers)
         candidates = [
-            candidate._replace(
-                attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
+            (
+                flight,
+                candidate._replace(
+                    attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
+                ),
             )
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
         if candidates:
-            from cfetch.engine.segment_split import choose  # most files are too small to be split
+            if self._looks is None:
+                from cfetch.engine.link_looks import LinkLooks  # most files are too small to be split
 
-            splits = choose(candidates, idle=idle, fresh_s=self._policy.fresh_s, most_attempts=self._most)
+                self._looks = LinkLooks(self._flights, self._most)
+            splits = self._looks.choose(candidates, self._policy.fresh_s, idle, now_s)
             helpers += [helper for split in splits for helper in self._carry_out(split)]
             idle -= sum(split.fresh_attempts for split in splits)
         return helpers + self._begin_seconds(idle, now_s)

@@ -1,0 +1,78 @@
+"""Asks TCP whether a file gains by more connections; loaded with the first file that could be split."""
+
+from collections.abc import Callable, Sequence
+
+from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
+from cfetch.engine.segment_split import Candidate, Split, choose
+from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, SegmentGrowth, Signs
+from cfetch.wire.tcp_figures import read_arrivals
+
+LEAST_S = 2.0  # that the file must still take: with less, more connections hardly get to speed
+LEAST_PIECES = 4  # of a look's size must be left: what is less is there before the look has an answer
+
+
+class LinkLooks:
+    """The files that could be split, and what their connections have shown."""
+
+    def __init__(self, flights: AttemptsUnderWay, most: int) -> None:
+        """``most``: how many connections one file may have."""
+        self._flights = flights
+        self._most = most
+        self._growth = SegmentGrowth()
+
+    def choose(
+        self,
+        candidates: Sequence[tuple[AttemptUnderWay, Candidate]],
+        fresh_s: Callable[[str, int], float | None],
+        idle: int,
+        now_s: float,
+    ) -> list[Split]:
+        """Choose the attempts that ``idle`` workers help, as ``segment_split`` does, where TCP allows it."""
+        self._growth.keep_only({transfer.entry.id for _, transfer in self._flights})
+        looks: dict[int, Split] = {}  # by entry
+        allowed: list[Candidate] = []
+        for flight, candidate in candidates:
+            most = self._count_allowed(flight, now_s)
+            if most == LOOK:
+                is_worth = (
+                    candidate.remaining_s > LEAST_S and candidate.left_bytes > LEAST_PIECES * PROBE_BYTES
+                )
+                if is_worth and len(looks) < idle:
+                    look = Split(candidate.key, candidate.left_bytes - PROBE_BYTES, 1)
+                    looks.setdefault(flight.transfer.entry.id, look)
+            elif candidate.attempts < most:
+                # each may be split among as many as are left of the most that one file may have
+                taken = max(candidate.attempts, self._most - (most - candidate.attempts))
+                allowed.append(candidate._replace(attempts=taken))
+        idle -= len(looks)
+        return [*looks.values(), *choose(allowed, idle=idle, fresh_s=fresh_s, most_attempts=self._most)]
+
+    def _count_allowed(self, flight: AttemptUnderWay, now_s: float) -> int:
+        attempt, transfer = flight
+        keys, owner = transfer.helpers.keys, self._flights.get(transfer.entry.id) or flight
+        first_s = owner.attempt.first_byte_s
+        return self._growth.allow(
+            transfer.entry.id,
+            now_s,
+            began_s=owner.attempt.start_s if first_s is None else first_s,
+            first_bytes=owner.attempt.from_byte,
+            held_bytes=self._flights.held_bytes(attempt),
+            attempts=1 + len(keys),
+            signs=_read_signs(owner),
+            new_trip_s=_find_trip_s(self._flights.get(min(keys))) if keys else None,
+            most=self._most,
+        )
+
+
+def _read_signs(flight: AttemptUnderWay) -> Signs:
+    connecting = flight.attempt.reply.connecting
+    arrivals = None if connecting is None else read_arrivals(connecting.made)
+    if connecting is None or arrivals is None:
+        return Signs()
+    return Signs(connecting.round_trip_s, arrivals.round_trip_s, arrivals.has_lost)
+
+
+def _find_trip_s(flight: AttemptUnderWay | None) -> float | None:
+    """The round trip of a new connection's handshake; None: it has none yet."""
+    connecting = None if flight is None else flight.attempt.reply.connecting
+    return None if connecting is None else connecting.round_trip_s

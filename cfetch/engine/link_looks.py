@@ -8,6 +8,7 @@ from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, SegmentGrowth, Si
 from cfetch.wire.tcp_figures import read_arrivals
 
 LEAST_S = 2.0  # that the file must still take: with less, more connections hardly get to speed
+SLOW = 2.0  # times what a fresh attempt takes
 LEAST_PIECES = 4  # of a look's size must be left: what is less is there before the look has an answer
 
 
@@ -33,6 +34,9 @@ class LinkLooks:
         allowed: list[Candidate] = []
         for flight, candidate in candidates:
             most = self._count_allowed(flight, now_s)
+            usual_s = fresh_s(candidate.host, candidate.left_bytes)
+            if usual_s is not None and candidate.remaining_s > SLOW * usual_s:
+                most = self._most  # slower than others were: it is not the link
             if most == LOOK:
                 is_worth = (
                     candidate.remaining_s > LEAST_S and candidate.left_bytes > LEAST_PIECES * PROBE_BYTES

@@ -1,0 +1,92 @@
+"""Notices that all attempts at a host stand still, and when the first sign of life comes. Pure.
+
+After some seconds without an answer TCP waits longer and longer before it sends again. So once the network is
+back, a connection stands still for up to as long as the network was away. A new one does not: so while
+nothing comes, now and then one attempt is asked anew, to see the end soon. At the first sign of life (a byte
+over any connection, or a new connection that is made) all that have stood still are asked anew at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cfetch.straggler.common_cause import LEAST_CROWD
+from cfetch.straggler.watched_attempts import JudgedAttempt
+
+if TYPE_CHECKING:
+    from cfetch.straggler.policy import Live
+
+STANDS_S = 2.0  # without a byte of any attempt: lost packets of some of them last as long
+PROBE_S = 1.0  # between two attempts that are asked anew while nothing comes
+GRACE_S = 0.2  # two checks: if all go on by themselves, it was the server that paused
+
+
+class _Host:
+    """What is known of one host. ``moved_s``: when a byte last came; ``stood``: the bytes of a blackout."""
+
+    def __init__(self, now_s: float) -> None:
+        self.moved_s = now_s
+        self.probe_s = now_s
+        self.revived_s: float | None = None
+        self.stood: dict[JudgedAttempt, int] | None = None
+
+
+class Blackouts:
+    """The hosts of a run."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, _Host] = {}
+        self._received: dict[JudgedAttempt, int] = {}
+
+    def look(self, now_s: float, attempts: "Iterable[Live]", live: Mapping[int, JudgedAttempt]) -> list[int]:
+        """Look at all attempts in flight. Returns the keys of those that are asked anew.
+
+        ``now_s``: on the policy's own clock. ``live``: the attempts by key.
+        """
+        before, self._received = self._received, {}
+        by_host: dict[str, list[tuple[JudgedAttempt, Live]]] = {}
+        moved = set()
+        for seen in attempts:
+            attempt = live.get(seen.key)
+            if attempt is None:
+                continue
+            self._received[attempt] = seen.received
+            by_host.setdefault(attempt.host, []).append((attempt, seen))
+            if seen.received > before.get(attempt, 0) or seen.is_held:
+                moved.add(attempt.host)
+        self._hosts = {name: self._hosts.get(name) or _Host(now_s) for name in by_host}
+        keys = []
+        for name, of_host in by_host.items():
+            host = self._hosts[name]
+            if name in moved:
+                host.moved_s = now_s
+            if host.stood is not None:
+                keys += self._wait_for_life(host, of_host, now_s, moves=name in moved)
+            elif now_s - host.moved_s >= STANDS_S and len(of_host) >= LEAST_CROWD:
+                stood = {attempt: seen.received for attempt, seen in of_host}
+                host.stood = stood if any(stood.values()) else None
+        return keys
+
+    def _wait_for_life(
+        self, host: _Host, of_host: "list[tuple[JudgedAttempt, Live]]", now_s: float, *, moves: bool
+    ) -> list[int]:
+        """Ask one attempt anew while nothing comes, and all that stand still once something has come."""
+        stood = host.stood
+        assert stood is not None
+        is_made = any(seen.handshake_s and attempt not in stood for attempt, seen in of_host)
+        if host.revived_s is None and (moves or is_made):
+            host.revived_s = now_s
+        stands = [
+            attempt
+            for attempt, seen in of_host
+            if seen.received <= stood.get(attempt, 0) and not (seen.handshake_s and attempt not in stood)
+            if not (attempt.immune or attempt.flagged) and (seen.resumable or not seen.received)
+        ]
+        if host.revived_s is None:
+            if now_s < host.probe_s or not stands:
+                return []
+            host.probe_s = now_s + PROBE_S
+            return [min(stands, key=lambda attempt: (attempt.start_s, attempt.key)).key]
+        if now_s - host.revived_s < GRACE_S:
+            return []
+        revived_s, host.revived_s, host.stood = host.revived_s, None, None
+        return [attempt.key for attempt in stands if attempt.start_s < revived_s]

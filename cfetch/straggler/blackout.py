@@ -3,7 +3,9 @@
 After some seconds without an answer TCP waits longer and longer before it sends again. So once the network is
 back, a connection stands still for up to as long as the network was away. A new one does not: so while
 nothing comes, now and then one attempt is asked anew, to see the end soon. At the first sign of life (a byte
-over any connection, or a new connection that is made) all that have stood still are asked anew at once.
+over any connection, or a handshake that is answered after others were not) all that have stood still are
+asked anew at once. Where handshakes are answered all the time, the server itself pauses: then only bytes
+count, and asking anew would not help.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,18 +18,24 @@ if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
 STANDS_S = 2.0  # without a byte of any attempt: lost packets of some of them last as long
-PROBE_S = 1.0  # between two attempts that are asked anew while nothing comes
-GRACE_S = 0.2  # two checks: if all go on by themselves, it was the server that paused
+PROBE_S = 0.5  # between two attempts that are asked anew while nothing comes
+HUNG_S = 0.3  # without an answer, a handshake shows that nothing reaches the server
+GRACE_S = 0.1  # one check: if all go on by themselves, it was the server that paused
 
 
 class _Host:
-    """What is known of one host. ``moved_s``: when a byte last came; ``stood``: the bytes of a blackout."""
+    """What is known of one host.
+
+    ``moved_s``: when a byte last came. ``stood``: what the attempts had when a blackout began.
+    ``hung``: those whose handshakes had no answer.
+    """
 
     def __init__(self, now_s: float) -> None:
         self.moved_s = now_s
         self.probe_s = now_s
         self.revived_s: float | None = None
         self.stood: dict[JudgedAttempt, int] | None = None
+        self.hung: set[JudgedAttempt] = set()
 
 
 class Blackouts:
@@ -63,7 +71,7 @@ class Blackouts:
                 keys += self._wait_for_life(host, of_host, now_s, moves=name in moved)
             elif now_s - host.moved_s >= STANDS_S and len(of_host) >= LEAST_CROWD:
                 stood = {attempt: seen.received for attempt, seen in of_host}
-                host.stood = stood if any(stood.values()) else None
+                host.stood, host.hung = stood if any(stood.values()) else None, set()
         return keys
 
     def _wait_for_life(
@@ -72,17 +80,27 @@ class Blackouts:
         """Ask one attempt anew while nothing comes, and all that stand still once something has come."""
         stood = host.stood
         assert stood is not None
-        is_made = any(seen.handshake_s and attempt not in stood for attempt, seen in of_host)
+        host.hung |= {
+            attempt
+            for attempt, seen in of_host
+            if seen.connecting_since_s is not None and now_s - attempt.start_s > HUNG_S
+        }
+        made = {
+            attempt
+            for attempt, seen in of_host
+            if seen.handshake_s and not seen.received and (attempt in host.hung or attempt not in stood)
+        }
+        is_made = bool(made and host.hung)
         if host.revived_s is None and (moves or is_made):
             host.revived_s = now_s
         stands = [
             attempt
             for attempt, seen in of_host
-            if seen.received <= stood.get(attempt, 0) and not (seen.handshake_s and attempt not in stood)
+            if seen.received <= stood.get(attempt, 0) and attempt not in made
             if not (attempt.immune or attempt.flagged) and (seen.resumable or not seen.received)
         ]
         if host.revived_s is None:
-            if now_s < host.probe_s or not stands:
+            if now_s < host.probe_s or not stands or (made and not host.hung):
                 return []
             host.probe_s = now_s + PROBE_S
             return [min(stands, key=lambda attempt: (attempt.start_s, attempt.key)).key]

@@ -10,7 +10,8 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
-from cfetch.wire.transport import RunTransport
+from cfetch.wire.tcp_figures import read_arrivals
+from cfetch.wire.transport import Connecting, RunTransport
 from tests.wire.raw_server import RawServer, reply
 from tests.wire.wire import Names, ask
 
@@ -64,6 +65,31 @@ async def test_an_address_without_an_answer_is_tried_last_from_then_on():
                 await ask_anew()
             assert connections == []
         await transport.close()
+
+
+async def test_addresses_that_another_connection_clears_are_looked_up_again():
+    """Two wait for one look-up; when it ends, a third one clears the cache before they have read it."""
+    pools = []
+
+    class Clearing(Names):
+        async def resolve(self, *values, **named):
+            await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_soon(pools[0]._connector.clear_dns_cache)
+            return await super().resolve(*values, **named)
+
+    async with RawServer(reply(b"x"), reply(b"x")) as server:
+        network = make_network(Settings().network, {})
+        transport = HttpTransport(connect_timeout_s=5.0, network=network, resolver=Clearing("127.0.0.1"))
+        pools.append(transport._pool)
+        url = SecretUrl(f"http://h.test:{server.port}/")
+        connecting = Connecting(asyncio.get_running_loop().time)
+        opens = [transport.open(url, {}, {}, fresh=True, connecting=connecting) for _ in range(2)]
+        first, second = await asyncio.gather(*opens)
+        assert (first.status, second.status) == (200, 200)
+        arrivals = read_arrivals(connecting.made)
+        assert arrivals is None or (arrivals.round_trip_s < 1.0 and not arrivals.has_lost)
+        await transport.close()
+    assert read_arrivals(None) is None
 
 
 def test_addresses_after_commas_are_those_of_one_host():

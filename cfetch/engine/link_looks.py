@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.segment_split import Candidate, Split, choose
-from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, SegmentGrowth, Signs
+from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, LinkSigns, SegmentGrowth
 from cfetch.wire.tcp_figures import read_arrivals
 
 LEAST_S = 2.0  # that the file must still take: with less, more connections hardly get to speed
@@ -23,7 +23,7 @@ class LinkLooks:
 
     def choose(
         self,
-        candidates: Sequence[tuple[AttemptUnderWay, Candidate]],
+        candidates: Sequence[Candidate],
         fresh_s: Callable[[str, int], float | None],
         idle: int,
         now_s: float,
@@ -32,7 +32,9 @@ class LinkLooks:
         self._growth.keep_only({transfer.entry.id for _, transfer in self._flights})
         looks: dict[int, Split] = {}  # by entry
         allowed: list[Candidate] = []
-        for flight, candidate in candidates:
+        for candidate in candidates:
+            flight = self._flights.get(candidate.key)
+            assert flight is not None
             most = self._count_allowed(flight, now_s)
             usual_s = fresh_s(candidate.host, candidate.left_bytes)
             if usual_s is not None and candidate.remaining_s > SLOW * usual_s:
@@ -68,12 +70,12 @@ class LinkLooks:
         )
 
 
-def _read_signs(flight: AttemptUnderWay) -> Signs:
+def _read_signs(flight: AttemptUnderWay) -> LinkSigns:
     connecting = flight.attempt.reply.connecting
     arrivals = None if connecting is None else read_arrivals(connecting.made)
     if connecting is None or arrivals is None:
-        return Signs()
-    return Signs(connecting.round_trip_s, arrivals.round_trip_s, arrivals.has_lost)
+        return LinkSigns()
+    return LinkSigns(connecting.round_trip_s, arrivals.round_trip_s, arrivals.has_lost)
 
 
 def _find_trip_s(flight: AttemptUnderWay | None) -> float | None:

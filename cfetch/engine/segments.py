@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import LocalFault, Transient
-from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.base.errors import LocalFault
+from cfetch.engine.attempt import BreakOff
 from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.hosts import Hosts
@@ -118,11 +118,8 @@ class Segments:
         helpers = self._take_up_missing(idle, now_s)
         idle -= len(helpers)
         candidates = [
-            (
-                flight,
-                candidate._replace(
-                    attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
-                ),
+            candidate._replace(
+                attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
             )
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
@@ -170,21 +167,6 @@ class Segments:
         for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
             if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
                 self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
-
-    def refuse_contradiction(self, helper: Helper, second: Attempt) -> None:
-        """Raise Transient if a second reply, which is whole, is not of the version that the first one brings.
-
-        Without a hash nobody knows which of the two is right, and the first one is under way.
-        """
-        flight = self._flights.get(helper.transfer.entry.id)
-        if flight is None or helper.transfer.entry.digest is not None:
-            return
-        first = flight.attempt
-        stated = [attempt.reply.verdict for attempt in (first, second)]
-        etags = {verdict.validator for verdict in stated if verdict is not None and verdict.validator}
-        is_other_size = first.size_bytes is not None and first.size_bytes != second.received
-        if is_other_size or second.received < first.from_byte + first.received or len(etags) > 1:
-            raise Transient("the second reply is of another version than the first one, which is under way")
 
     def win(self, helper: Helper) -> None:
         """Use the part of a second request, which has brought the verified file, instead of the first."""

@@ -30,7 +30,6 @@ from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, Watch
 from cfetch.straggler.ways_to_ask import MUCH, WayToAsk
 
 if TYPE_CHECKING:
-    from cfetch.straggler.blackout import Blackouts
     from cfetch.straggler.policy import Live
     from cfetch.straggler.rescues import Rescues
 
@@ -55,7 +54,6 @@ class Adaptive:
         self._feedback = Feedback({name for name, host in known.hosts.items() if host.serves})
         self._budget = Budget(concurrency)
         self._rescues: Rescues | None = None  # most runs need none
-        self._blackouts: Blackouts | None = None
         self._median = RunningQuantile()
         self._entries = EntryHistory()
         self._counted: set[int] = set()
@@ -217,7 +215,7 @@ class Adaptive:
         lame: list[int] = []
         own_s = now_s - self._lost_s
         if not lost_s and self._watch.note_progress(now_s, own_s, attempts):
-            stragglers = self._ask_anew_after_blackout(own_s, now_s, attempts)
+            stragglers = self._regimes.flag_after_blackout(own_s, now_s, attempts)
             keys, held_back = self._court.rule(own_s, attempts)
             anew = self._regimes.learn_from(attempts, own_s)
             self._court.tried += anew.witnesses
@@ -282,22 +280,6 @@ class Adaptive:
             lost_bytes += own_bytes
             self._budget.note_mitigation(now_s)
             flagged.append(self._flag_attempt(attempt, live, remaining_s, now_s))
-        return flagged
-
-    def _ask_anew_after_blackout(
-        self, own_s: float, now_s: float, attempts: "Collection[Live]"
-    ) -> list[Flagged]:
-        """Flag what ``blackout.py`` names. It says nothing about the connections, so nothing is learned."""
-        if self._blackouts is None:
-            from cfetch.straggler.blackout import Blackouts  # not for a run of small files
-
-            self._blackouts = Blackouts()
-        flagged = []
-        for key in self._blackouts.look(own_s, attempts, self._live):
-            attempt = self._live[key]
-            attempt.flagged = True
-            elapsed_s = now_s - attempt.began_s
-            flagged.append(Flagged(key, elapsed_s, self.expected_s(key) or elapsed_s, is_probe=True))
         return flagged
 
     def _flag_attempt(

@@ -8,11 +8,12 @@ asked anew at once. Where handshakes are answered all the time, the server itsel
 count, and asking anew would not help.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cfetch.straggler.check import Flagged
 from cfetch.straggler.common_cause import LEAST_CROWD
-from cfetch.straggler.watched_attempts import JudgedAttempt
+from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
@@ -23,7 +24,7 @@ HUNG_S = 0.3  # without an answer, a handshake shows that nothing reaches the se
 GRACE_S = 0.1  # one check: if all go on by themselves, it was the server that paused
 
 
-class _Host:
+class _HostLife:
     """What is known of one host.
 
     ``moved_s``: when a byte last came. ``stood``: what the attempts had when a blackout began.
@@ -41,42 +42,52 @@ class _Host:
 class Blackouts:
     """The hosts of a run."""
 
-    def __init__(self) -> None:
-        self._hosts: dict[str, _Host] = {}
+    def __init__(self, watch: WatchedAttempts) -> None:
+        self._watch = watch
+        self._hosts: dict[str, _HostLife] = {}
         self._received: dict[JudgedAttempt, int] = {}
 
-    def look(self, now_s: float, attempts: "Iterable[Live]", live: Mapping[int, JudgedAttempt]) -> list[int]:
-        """Look at all attempts in flight. Returns the keys of those that are asked anew.
+    def look(self, own_s: float, now_s: float, attempts: "Iterable[Live]") -> list[Flagged]:
+        """Look at all attempts in flight, and flag those that are to be asked anew.
 
-        ``now_s``: on the policy's own clock. ``live``: the attempts by key.
+        ``own_s``: on the policy's own clock. A blackout says nothing about connections: nothing is learned.
         """
+        flagged = []
+        for attempt in self._choose(own_s, attempts):
+            attempt.flagged = True
+            elapsed_s = now_s - attempt.began_s
+            expected_s = self._watch.bars.expected_s(attempt) or elapsed_s
+            flagged.append(Flagged(attempt.key, elapsed_s, expected_s, is_probe=True))
+        return flagged
+
+    def _choose(self, now_s: float, attempts: "Iterable[Live]") -> list[JudgedAttempt]:
         before, self._received = self._received, {}
         by_host: dict[str, list[tuple[JudgedAttempt, Live]]] = {}
         moved = set()
         for seen in attempts:
-            attempt = live.get(seen.key)
+            attempt = self._watch.live.get(seen.key)
             if attempt is None:
                 continue
             self._received[attempt] = seen.received
             by_host.setdefault(attempt.host, []).append((attempt, seen))
             if seen.received > before.get(attempt, 0) or seen.is_held:
                 moved.add(attempt.host)
-        self._hosts = {name: self._hosts.get(name) or _Host(now_s) for name in by_host}
-        keys = []
+        self._hosts = {name: self._hosts.get(name) or _HostLife(now_s) for name in by_host}
+        chosen: list[JudgedAttempt] = []
         for name, of_host in by_host.items():
             host = self._hosts[name]
             if name in moved:
                 host.moved_s = now_s
             if host.stood is not None:
-                keys += self._wait_for_life(host, of_host, now_s, moves=name in moved)
+                chosen += self._wait_for_life(host, of_host, now_s, moves=name in moved)
             elif now_s - host.moved_s >= STANDS_S and len(of_host) >= LEAST_CROWD:
                 stood = {attempt: seen.received for attempt, seen in of_host}
                 host.stood, host.hung = stood if any(stood.values()) else None, set()
-        return keys
+        return chosen
 
     def _wait_for_life(
-        self, host: _Host, of_host: "list[tuple[JudgedAttempt, Live]]", now_s: float, *, moves: bool
-    ) -> list[int]:
+        self, host: _HostLife, of_host: "list[tuple[JudgedAttempt, Live]]", now_s: float, *, moves: bool
+    ) -> list[JudgedAttempt]:
         """Ask one attempt anew while nothing comes, and all that stand still once something has come."""
         stood = host.stood
         assert stood is not None
@@ -103,8 +114,8 @@ class Blackouts:
             if now_s < host.probe_s or not stands or (made and not host.hung):
                 return []
             host.probe_s = now_s + PROBE_S
-            return [min(stands, key=lambda attempt: (attempt.start_s, attempt.key)).key]
+            return [min(stands, key=lambda attempt: (attempt.start_s, attempt.key))]
         if now_s - host.revived_s < GRACE_S:
             return []
         revived_s, host.revived_s, host.stood = host.revived_s, None, None
-        return [attempt.key for attempt in stands if attempt.start_s < revived_s]
+        return [attempt for attempt in stands if attempt.start_s < revived_s]

@@ -36,7 +36,7 @@ STANDS_S, STANDS_TRIPS = 0.5, 4  # without a byte: TCP mends a loss sooner, so t
 LOOKS = 32
 
 
-class Signs(NamedTuple):
+class LinkSigns(NamedTuple):
     """What TCP shows of a connection; None: not known.
 
     ``usual_s``: a round trip at the start; ``present_s``: the latest. ``has_lost``: packets were lost.
@@ -118,7 +118,7 @@ class SegmentGrowth:
         first_bytes: int,
         held_bytes: int,
         attempts: int,
-        signs: Signs,
+        signs: LinkSigns,
         new_trip_s: float | None,
         most: int,
     ) -> int:
@@ -143,7 +143,7 @@ class SegmentGrowth:
                 file.answer = min(most, self._look(file, now_s, signs))
         return file.answer
 
-    def _look(self, file: _File, now_s: float, signs: Signs) -> int:
+    def _look(self, file: _File, now_s: float, signs: LinkSigns) -> int:
         """How many connections may bring a file, by those that bring it."""
         assert signs.usual_s is not None
         if file.is_judging:  # the others have ended before they were judged
@@ -169,7 +169,7 @@ class SegmentGrowth:
         file.step_bps, file.judged_s = lately / window_s, now_s + max(STEP_S, STEP_TRIPS * signs.usual_s)
         return FEW
 
-    def _judge(self, file: _File, now_s: float, signs: Signs, new_trip_s: float | None) -> None:
+    def _judge(self, file: _File, now_s: float, signs: LinkSigns, new_trip_s: float | None) -> None:
         """Judge a look at the link, or a step to few connections."""
         assert signs.usual_s is not None
         if file.probed_queue_s is not None:

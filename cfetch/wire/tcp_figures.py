@@ -9,14 +9,14 @@ from typing import NamedTuple
 _ARRIVALS = struct.Struct("=92xI128xI")  # tcpi_rcv_rtt, in microseconds, and tcpi_rcv_ooopack
 
 
-class Arrivals(NamedTuple):
+class TcpFigures(NamedTuple):
     """``round_trip_s``: of the latest bytes; 0: not known. ``has_lost``: packets came out of order."""
 
     round_trip_s: float
     has_lost: bool
 
 
-def read_arrivals(transport: BaseTransport | None) -> Arrivals | None:
+def read_arrivals(transport: BaseTransport | None) -> TcpFigures | None:
     """The kernel's figures; None: it has none."""
     if transport is None or sys.platform != "linux":
         return None
@@ -26,4 +26,4 @@ def read_arrivals(transport: BaseTransport | None) -> Arrivals | None:
         trip_us, out_of_order = _ARRIVALS.unpack(figures)
     except (AttributeError, OSError, TypeError, struct.error):  # no socket of the kernel's TCP; an old kernel
         return None
-    return Arrivals(trip_us / 1e6, out_of_order > 0)
+    return TcpFigures(trip_us / 1e6, out_of_order > 0)

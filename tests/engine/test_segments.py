@@ -23,7 +23,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.straggler.detector import Detector
-from cfetch.straggler.segment_growth import Signs
+from cfetch.straggler.segment_growth import LinkSigns
 from cfetch.wire.retry import Limits
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import FakeTransport, Reply
@@ -422,7 +422,9 @@ def test_a_tiny_file_that_drips_over_every_connection_is_no_storm(tmp_path):
     assert 1 < len(outcome.transport.opens) < 8
 
 
-@pytest.mark.parametrize(("signs", "most"), [(Signs(0.05, 0.2, True), 2), (Signs(0.05, 0.05, False), 8)])
+@pytest.mark.parametrize(
+    ("signs", "most"), [(LinkSigns(0.05, 0.2, True), 2), (LinkSigns(0.05, 0.05, False), 8)]
+)
 def test_a_file_over_a_link_that_it_fills_alone_gets_no_more_than_a_look(tmp_path, monkeypatch, signs, most):
     """TCP shows a queue, and the handshake of the look, for a quarter MiB, stands in it too."""
     monkeypatch.setattr(link_looks, "_read_signs", lambda flight: signs)
@@ -436,7 +438,7 @@ def test_a_file_over_a_link_that_it_fills_alone_gets_no_more_than_a_look(tmp_pat
 
 def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_path, monkeypatch):
     """Its own connection is slow, whatever its queue is."""
-    monkeypatch.setattr(link_looks, "_read_signs", lambda flight: Signs(0.05, 0.2, True))
+    monkeypatch.setattr(link_looks, "_read_signs", lambda flight: LinkSigns(0.05, 0.2, True))
     monkeypatch.setattr(link_looks, "_find_trip_s", lambda flight: 0.2)
     fast = {f"f{n}": Reply(BODY[: 2 * MIB], latency_s=0.05, rate_bps=4 * MIB) for n in range(24)}
     outcome = run(tmp_path, {"a": SLOW, **fast}, policy="adaptive")

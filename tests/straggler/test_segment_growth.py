@@ -2,14 +2,14 @@
 
 import pytest
 
-from cfetch.straggler.segment_growth import ALL, LOOK, SegmentGrowth, Signs
+from cfetch.straggler.segment_growth import ALL, LOOK, LinkSigns, SegmentGrowth
 
 MIB = 1 << 20
 TRIP_S = 0.05
 STEADY = (0.5, 10 * MIB)  # from this second on as fast as it gets; before, twice as fast with each round trip
-CLEAN = Signs(TRIP_S, TRIP_S, has_lost=False)
-QUEUED = Signs(TRIP_S, 2 * TRIP_S, has_lost=True)
-LOSSY = Signs(TRIP_S, 1.1 * TRIP_S, has_lost=True)
+CLEAN = LinkSigns(TRIP_S, TRIP_S, has_lost=False)
+QUEUED = LinkSigns(TRIP_S, 2 * TRIP_S, has_lost=True)
+LOSSY = LinkSigns(TRIP_S, 1.1 * TRIP_S, has_lost=True)
 
 
 def play(signs, until_s, *, new_trip_s=None, faster=1.0, stops_s=9e9, most=16):
@@ -94,5 +94,5 @@ def test_a_connection_without_bytes_gets_help():
 
 def test_where_nobody_knows_tcp_all_come_at_once():
     """A system without these figures, or a connection of another kind."""
-    assert play(Signs(), 0.1) == [(0.1, 16)]
+    assert play(LinkSigns(), 0.1) == [(0.1, 16)]
     assert ALL > 16

@@ -137,9 +137,6 @@ class Segments:
     def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
         """Ask a second time for files that cannot be split: at most once for a file, trials not counted."""
         begun: list[Helper] = []
-        seconds = self._policy.seconds
-        if seconds is None:
-            return begun
         tried = {helper.host for helper in self._helpers.values() if helper.is_trial}
         for attempt, transfer in list(self._flights):
             if len(begun) >= idle or not self._free_places(transfer.host):
@@ -151,6 +148,9 @@ class Segments:
                 continue
             if not self._is_open(transfer, now_s):
                 continue
+            seconds = self._policy.seconds
+            if seconds is None:
+                break
             is_trial = attempt.resumable or not seconds.is_sure(attempt.key)
             if is_trial and (transfer.host in tried or not seconds.is_trial(attempt.key)):
                 continue
@@ -163,8 +163,8 @@ class Segments:
 
     def end_trials(self) -> None:
         """End the second requests that were begun as trials and are no faster."""
-        seconds = self._policy.seconds
         for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
+            seconds = self._policy.seconds
             if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
                 self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
 

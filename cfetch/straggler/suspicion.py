@@ -60,6 +60,9 @@ def make_suspect(
     settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
     if left_s <= fresh_s or age_s < settle_s:
         return None
+    is_patient = seen.slack_s > normal_s + guard_s
+    if is_patient and evidence.lately_bps(slot) <= 0 and evidence.stood_s(slot) < watch.gap_s(attempt.host):
+        return None  # others have stood still for as long, and have gone on by themselves
     if seen.slack_s > 0 and evidence.lately_bps(slot) > 0:  # one that stands still may have lost its path
         fade_s = evidence.slow_s(slot) if watch.comes_back(attempt.host) else math.inf
         if min(remaining_s, fade_s + normal_s) < seen.slack_s:  # a fade foretells as much again

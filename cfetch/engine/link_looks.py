@@ -1,14 +1,16 @@
-"""Asks TCP whether a file gains by more connections; loaded with the first file that could be split."""
+"""Asks TCP whether a file, or a host, gains by more connections; loaded with the first that could."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from cfetch.engine.attempt import Attempt
 from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.segment_split import Candidate, Split, choose
 from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, LinkSigns, SegmentGrowth
-from cfetch.wire.tcp_figures import read_arrivals
+from cfetch.wire.tcp_figures import read_tcp_figures
 
 LEAST_S = 2.0  # that the file must still take: with less, more connections hardly get to speed
 SLOW = 2.0  # times what a fresh attempt takes
+LEAST_KNOWN = 4  # connections, the most of which show the link
 LEAST_PIECES = 4  # of a look's size must be left: what is less is there before the look has an answer
 
 
@@ -70,12 +72,29 @@ class LinkLooks:
         )
 
 
+def stand_in_queue(attempts: Iterable[Attempt], host: str, usual_s: float) -> bool:
+    """Whether most connections of ``host`` have lost packets, and their round trips are clearly longer.
+
+    ``usual_s``: a round trip without a queue.
+    """
+    queued, known = 0, 0
+    for attempt in attempts:
+        if attempt.assignment.host != host or not attempt.received:
+            continue
+        figures = read_tcp_figures(getattr(attempt.reply.response, "transport", None))
+        if figures is not None:
+            known += 1
+            signs = LinkSigns(usual_s, figures.round_trip_s, figures.has_lost)
+            queued += figures.has_lost and signs.stands_in_queue
+    return known >= LEAST_KNOWN and 2 * queued > known
+
+
 def _read_signs(flight: AttemptUnderWay) -> LinkSigns:
-    connecting = flight.attempt.reply.connecting
-    arrivals = None if connecting is None else read_arrivals(connecting.made)
-    if connecting is None or arrivals is None:
+    reply = flight.attempt.reply
+    figures = read_tcp_figures(getattr(reply.response, "transport", None))
+    if reply.connecting is None or figures is None:
         return LinkSigns()
-    return LinkSigns(connecting.round_trip_s, arrivals.round_trip_s, arrivals.has_lost)
+    return LinkSigns(reply.connecting.round_trip_s, figures.round_trip_s, figures.has_lost)
 
 
 def _find_trip_s(flight: AttemptUnderWay | None) -> float | None:

@@ -3,9 +3,9 @@
 After some seconds without an answer TCP waits longer and longer before it sends again. So once the network is
 back, a connection stands still for up to as long as the network was away. A new one does not: so while
 nothing comes, now and then one attempt is asked anew, to see the end soon. At the first sign of life (a byte
-over any connection, or a handshake that is answered after others were not) all that have stood still are
-asked anew at once. Where handshakes are answered all the time, the server itself pauses: then only bytes
-count, and asking anew would not help.
+over any connection, or a handshake that is answered) all that have stood still are
+asked anew at once. Where the first new handshake is answered, the server itself pauses, and nobody else is
+asked anew.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,11 @@ from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
 
-STANDS_S = 2.0  # without a byte of any attempt: lost packets of some of them last as long
+STANDS_S = 4.5  # without a byte of any attempt: servers that send in bursts pause for as long
 PROBE_S = 0.5  # between two attempts that are asked anew while nothing comes
+PROBE_SHARE = 0.05  # of the blackout so far: its end may be seen so much later
 HUNG_S = 0.3  # without an answer, a handshake shows that nothing reaches the server
-GRACE_S = 0.1  # one check: if all go on by themselves, it was the server that paused
+GRACE_S = 0.05  # until the next check: some go on by themselves
 
 
 class _HostLife:
@@ -99,10 +100,14 @@ class Blackouts:
         made = {
             attempt
             for attempt, seen in of_host
-            if seen.handshake_s and not seen.received and (attempt in host.hung or attempt not in stood)
+            if not seen.received
+            and seen.connecting_since_s is None
+            and (attempt in host.hung or (attempt not in stood and attempt.is_fresh))
         }
-        is_made = bool(made and host.hung)
-        if host.revived_s is None and (moves or is_made):
+        if moves and not host.hung:  # it was a pause of the server
+            host.stood = None
+            return []
+        if host.revived_s is None and (moves or made) and host.hung:
             host.revived_s = now_s
         stands = [
             attempt
@@ -113,7 +118,7 @@ class Blackouts:
         if host.revived_s is None:
             if now_s < host.probe_s or not stands or (made and not host.hung):
                 return []
-            host.probe_s = now_s + PROBE_S
+            host.probe_s = now_s + max(PROBE_S, PROBE_SHARE * (now_s - host.moved_s))
             return [min(stands, key=lambda attempt: (attempt.start_s, attempt.key))]
         if now_s - host.revived_s < GRACE_S:
             return []

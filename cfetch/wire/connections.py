@@ -107,7 +107,6 @@ class ConnectionPool:
             connecting.end()
             raise
         connecting.end()
-        connecting.made = made.transport
         connecting.round_trip_s = _find_round_trip_s(made.transport)
         return made
 

@@ -16,7 +16,7 @@ class TcpFigures(NamedTuple):
     has_lost: bool
 
 
-def read_arrivals(transport: BaseTransport | None) -> TcpFigures | None:
+def read_tcp_figures(transport: BaseTransport | None) -> TcpFigures | None:
     """The kernel's figures; None: it has none."""
     if transport is None or sys.platform != "linux":
         return None

@@ -5,7 +5,6 @@ is opened, and its libraries are imported, for the first request to it: if all f
 none.
 """
 
-from asyncio import BaseTransport
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -85,17 +84,15 @@ class Connecting:
 
     ``since_s``: since when a connection is being made: its handshake has no answer yet. None: none is.
     ``round_trip_s``: what the kernel measured of the last one's path; our own processor may note it later.
-    ``made``: the last one's transport, where the kernel measures (``tcp_figures.py``).
     """
 
-    __slots__ = ("_before_s", "_now", "made", "round_trip_s", "since_s")
+    __slots__ = ("_before_s", "_now", "round_trip_s", "since_s")
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._before_s = 0.0
         self.since_s: float | None = None
         self.round_trip_s: float | None = None
-        self.made: BaseTransport | None = None
 
     def begin(self) -> None:
         """Note that a connection is being made from now on."""

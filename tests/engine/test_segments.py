@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from cfetch.storage.part import Part
 from cfetch.straggler.detector import Detector
 from cfetch.straggler.segment_growth import LinkSigns
 from cfetch.wire.retry import Limits
+from cfetch.wire.tcp_figures import TcpFigures
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import FakeTransport, Reply
 from tests.engine.flying import new_flights
@@ -443,3 +445,24 @@ def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_p
     fast = {f"f{n}": Reply(BODY[: 2 * MIB], latency_s=0.05, rate_bps=4 * MIB) for n in range(24)}
     outcome = run(tmp_path, {"a": SLOW, **fast}, policy="adaptive")
     assert len([one for one in record(outcome, "a").attempts if one.helper]) > 4
+
+
+@pytest.mark.parametrize(("queued", "others", "is_full"), [(3, 2, True), (2, 2, False), (3, 0, False)])
+def test_a_link_is_full_where_most_connections_stand_in_its_queue(monkeypatch, queued, others, is_full):
+    """Four at least are known, these have lost packets, and their round trips are twice as long."""
+    monkeypatch.setattr(link_looks, "read_tcp_figures", lambda transport: transport)
+    figures = [TcpFigures(0.1, has_lost=True)] * queued + [
+        TcpFigures(0.1, has_lost=False),
+        TcpFigures(0.06, has_lost=True),
+    ][:others]
+
+    def under_way(host, transport):
+        return SimpleNamespace(
+            assignment=SimpleNamespace(host=host),
+            received=1,
+            reply=SimpleNamespace(response=SimpleNamespace(transport=transport)),
+        )
+
+    others = [under_way("other", TcpFigures(0.05, has_lost=False))] * 9
+    attempts = [under_way("h", each) for each in figures] + others
+    assert link_looks.stand_in_queue(attempts, "h", 0.05) == is_full

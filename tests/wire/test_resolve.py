@@ -10,8 +10,8 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
-from cfetch.wire.tcp_figures import read_arrivals
-from cfetch.wire.transport import Connecting, RunTransport
+from cfetch.wire.tcp_figures import read_tcp_figures
+from cfetch.wire.transport import RunTransport
 from tests.wire.raw_server import RawServer, reply
 from tests.wire.wire import Names, ask
 
@@ -82,14 +82,13 @@ async def test_addresses_that_another_connection_clears_are_looked_up_again():
         transport = HttpTransport(connect_timeout_s=5.0, network=network, resolver=Clearing("127.0.0.1"))
         pools.append(transport._pool)
         url = SecretUrl(f"http://h.test:{server.port}/")
-        connecting = Connecting(asyncio.get_running_loop().time)
-        opens = [transport.open(url, {}, {}, fresh=True, connecting=connecting) for _ in range(2)]
+        opens = [transport.open(url, {}, {}, fresh=True) for _ in range(2)]
         first, second = await asyncio.gather(*opens)
         assert (first.status, second.status) == (200, 200)
-        arrivals = read_arrivals(connecting.made)
-        assert arrivals is None or (arrivals.round_trip_s < 1.0 and not arrivals.has_lost)
+        figures = read_tcp_figures(first.transport)
+        assert figures is None or (figures.round_trip_s < 1.0 and not figures.has_lost)
         await transport.close()
-    assert read_arrivals(None) is None
+    assert read_tcp_figures(None) is None
 
 
 def test_addresses_after_commas_are_those_of_one_host():

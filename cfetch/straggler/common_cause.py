@@ -29,7 +29,6 @@ class Suspect(NamedTuple):
     ``excuse``: the attempt is excused while the network has at most this share of its usual pace.
     ``confirm_s``: seconds for which it must stay too slow before it is cancelled. ``is_free``: its
     cancellation is allowed and loses no byte. ``may_wait``: it delays nothing if it is cancelled later.
-    ``stands``: it has brought no byte lately.
     """
 
     key: int
@@ -40,7 +39,6 @@ class Suspect(NamedTuple):
     is_free: bool = True
     crawls: bool = False
     may_wait: bool = False
-    stands: bool = False
 
 
 class Crowd(NamedTuple):

@@ -30,13 +30,13 @@ CALM_S = (
 )  # without a hold: first the bytes are read that had come during it, then a window is full
 HELD_SHARE = 0.1  # of a window: a few slow writes hardly change its rate
 DIP_S = 0.35  # a shorter dip may be only the two ends of the shortest window
-GAP_S = 1.0  # without a byte: TCP has repeated a lost segment in vain
 HALF = 0.5  # of the usual rate
 DEPTH = 32  # rows: 3 s of ten checks a second, and two more
 FIRST_SLOTS = 16
 # the rows of the facts about each attempt; those from _LIMIT_S to _PACE_S are its ``AttemptLimits``
-_SIZE, _START_S, _LIMIT_S, _LIMIT_S_PER_BYTE, _GUARD_S, _SILENT_S = range(6)
-_PACE_S, _RECEIVED, _HELD_S, _FLOWS_S, _MOVED_S = range(6, 11)
+_SIZE, _START_S, _LIMIT_S, _LIMIT_S_PER_BYTE, _GUARD_S, _SILENT_S, _PACE_S, _RECEIVED, _HELD_S, _FLOWS_S = (
+    range(10)
+)
 # the rows about the shortest window: the best rate; bytes, time and rate when it was last about reached
 _BEST_BPS, _MARKED, _MARKED_S, _MARKED_BPS = range(4)
 
@@ -58,10 +58,9 @@ class Evidence:
         self._was_held = False
         self._present: Floats | None = None
         self.dips: list[tuple[int, float]] = []  # slots that are fast again, and after how many seconds
-        self.gaps: list[tuple[int, float]] = []  # slots that bring bytes again, and after how many seconds
         self._ring: Floats = np.zeros((DEPTH, 0))
         self._held: Floats = np.zeros((DEPTH, 0))
-        self._facts: Floats = np.zeros((11, 0))
+        self._facts: Floats = np.zeros((10, 0))
         self._bests: Floats = np.zeros((4, 0))
 
     def watch(self, start_s: float) -> int:
@@ -73,7 +72,7 @@ class Evidence:
         slot = self._free.pop()
         self._ring[:, slot] = 0.0
         self._held[:, slot] = 0.0
-        self._facts[:, slot] = (math.nan, start_s, *NO_TERMS, 0.0, 0.0, start_s, math.nan)
+        self._facts[:, slot] = (math.nan, start_s, *NO_TERMS, 0.0, 0.0, start_s)
         self._bests[:, slot] = (0.0, 0.0, start_s, 0.0)
         return slot
 
@@ -100,18 +99,12 @@ class Evidence:
     ) -> None:
         """Write down the bytes that have come for ``slots``, and the seconds that our own side held them."""
         self._present = None
-        before = self._ring[self._row]
         self._row = (self._row + 1) % DEPTH
         self._times.append(now_s)
         if len(self._times) > DEPTH:
             del self._times[0]
         facts = self._facts
         facts[_RECEIVED, slots] = received
-        moved = facts[_RECEIVED] > before
-        gap_s = now_s - facts[_MOVED_S]
-        gaps = np.flatnonzero(moved & (gap_s >= GAP_S)).tolist()
-        self.gaps = [(slot, float(gap_s[slot])) for slot in gaps]
-        facts[_MOVED_S, moved] = now_s
         self._ring[self._row] = facts[_RECEIVED]
         if self._was_held or any(held_s):
             self._was_held = True
@@ -196,7 +189,7 @@ class Evidence:
 
     def suspects(self) -> list[int]:
         """The slots of the attempts that are far too slow over every window."""
-        size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first, _ = self._facts
+        size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first = self._facts
         now_s, rest = self._times[-1], size - received
         allowed_s = limit_s + s_per_byte * rest
         slow = rest > self.rate_bps(SHORT_S) * allowed_s
@@ -213,7 +206,7 @@ class Evidence:
         They are late by more than a new connection costs, and were never about as fast as usual: an attempt
         that only pauses gets to speed again.
         """
-        *_, guard_s, _, pace_s, received, held_s, first_s, _ = self._facts
+        *_, guard_s, _, pace_s, received, held_s, first_s = self._facts
         flowed_s = self._times[-1] - first_s - held_s
         lame = (received > 0) & (flowed_s > guard_s) & (received * pace_s < HALF * flowed_s)
         return np.flatnonzero(lame & (self._bests[_BEST_BPS] * pace_s < FAST)).tolist()
@@ -278,10 +271,6 @@ class Evidence:
         since_s = facts[_START_S, slot] if is_from_start else best[_MARKED_S, slot]
         return float(self._times[-1] - since_s)
 
-    def stood_s(self, slot: int) -> float:
-        """Seconds since bytes last came, as far as they did; 0 before the first."""
-        return float(np.nan_to_num(self._times[-1] - self._facts[_MOVED_S, slot]))
-
     def _back(self, window_s: float) -> tuple[int, float]:
         """The row from ``window_s`` ago, or the oldest row, and its time."""
         age = max(bisect_right(self._times, self._times[-1] - window_s + GRAIN_S) - 1, 0)
@@ -292,7 +281,7 @@ class Evidence:
         new = max(FIRST_SLOTS, old)
         self._ring = np.hstack([self._ring, np.zeros((DEPTH, new))])
         self._held = np.hstack([self._held, np.zeros((DEPTH, new))])
-        facts = np.zeros((11, new))
+        facts = np.zeros((10, new))
         facts[[_SIZE, *range(_LIMIT_S, _PACE_S + 1)]] = math.nan
         self._facts = np.hstack([self._facts, facts])
         self._bests = np.hstack([self._bests, np.zeros((4, new))])

@@ -50,7 +50,7 @@ def make_suspect(
         if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
             return None
         excuse, is_free, waits = terms.silent_s / age_s, not attempt.immune, _may_wait(attempt, seen, terms)
-        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, is_old, waits, stands=True)
+        return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old, may_wait=waits)
     needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
     remaining_s = watch.remaining_s(attempt)
     assert remaining_s is not None
@@ -60,9 +60,6 @@ def make_suspect(
     settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
     if left_s <= fresh_s or age_s < settle_s:
         return None
-    is_patient = seen.slack_s > normal_s + guard_s
-    if is_patient and evidence.lately_bps(slot) <= 0 and evidence.stood_s(slot) < watch.gap_s(attempt.host):
-        return None  # others have stood still for as long, and have gone on by themselves
     if seen.slack_s > 0 and evidence.lately_bps(slot) > 0:  # one that stands still may have lost its path
         fade_s = evidence.slow_s(slot) if watch.comes_back(attempt.host) else math.inf
         if min(remaining_s, fade_s + normal_s) < seen.slack_s:  # a fade foretells as much again
@@ -77,31 +74,27 @@ def make_suspect(
     is_free = seen.resumable and not attempt.immune
     crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
     waits = _may_wait(attempt, seen, terms)
-    stands = evidence.lately_bps(slot) <= 0
-    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls, waits, stands)
+    return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls, waits)
 
 
 def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> bool:
     """Whether the attempt can be cancelled later without delay for the run, as its host's link is full.
 
-    A fresh one, and the time until that can be judged, fit into the slack, which is a share of its rest.
+    A fresh one, and the time until that can be judged, fit into the slack, which is half of the run's rest.
     """
     return seen.slack_s > (attempt.size_bytes or 0) * terms.pace_s + terms.guard_s
 
 
 def leave_out_patient(by_host: dict[str, list[Suspect]], watch: WatchedAttempts) -> dict[str, list[Suspect]]:
-    """Leave out what can be cancelled later, where most attempts bring bytes and so keep the link full.
+    """Leave out what can be cancelled later, where most attempts do well and so keep the link full.
 
-    Where attempts come back by themselves, up to half of them may stand still for a while, and all may be
-    slow at once, as the link itself is slower now.
+    Where attempts come back by themselves, up to half of them may be slow for a while.
     """
     alive = Counter(attempt.host for attempt in watch.live.values())
     left = {}
     for host, suspects in by_host.items():
-        is_back = watch.comes_back(host)
-        bad = sum(each.stands or not is_back for each in suspects)
-        is_full = bad <= (HALF if is_back else A_QUARTER) * alive[host]
-        kept = [each for each in suspects if not each.may_wait] if is_full else suspects
+        most = (HALF if watch.comes_back(host) else A_QUARTER) * alive[host]
+        kept = suspects if len(suspects) > most else [each for each in suspects if not each.may_wait]
         if kept:
             left[host] = kept
     return left

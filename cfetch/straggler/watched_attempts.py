@@ -29,7 +29,6 @@ TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a
 REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
 RECENT_DIPS = 8  # dips: this number shows that they are usual for the host's connections
-RECENT_GAPS, MOST_GAP_S = 64, 16.0  # a silence beyond TCP's fifth retransmission is no gap
 FEW_DIPS = 3  # dips, which are no chance: slow attempts at the host may come back
 MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
@@ -122,7 +121,6 @@ class WatchedAttempts:
         self._refit_s = -math.inf
         self._supposes_sizes = False  # whether any attempt has a supposed size
         self._dips: dict[str, deque[float]] = {}  # by host, the seconds of its last dips
-        self._gaps: dict[str, deque[float]] = {}  # and of its last gaps, after which bytes came again
 
     def expect_change(self) -> None:
         """Let the next look go over all attempts, as an attempt began or ended."""
@@ -148,13 +146,9 @@ class WatchedAttempts:
         if self._supposes_sizes:
             self._correct_supposed_sizes(watched)
         self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
-        for lasting, by_host, most in (
-            (self._evidence.dips, self._dips, RECENT_DIPS),
-            (self._evidence.gaps, self._gaps, RECENT_GAPS),
-        ):
-            for slot, lasted_s in lasting:
-                if (attempt := self._watched.get(slot)) is not None:
-                    by_host.setdefault(attempt.host, deque(maxlen=most)).append(lasted_s)
+        for slot, lasted_s in self._evidence.dips:
+            if (attempt := self._watched.get(slot)) is not None:
+                self._dips.setdefault(attempt.host, deque(maxlen=RECENT_DIPS)).append(lasted_s)
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
             self._learn_from_running(own_s, watched)
@@ -229,10 +223,6 @@ class WatchedAttempts:
     def comes_back(self, host: str) -> bool:
         """Whether attempts at ``host`` were slow now and then, and fast again by themselves."""
         return len(self._dips.get(host, ())) >= FEW_DIPS
-
-    def gap_s(self, host: str) -> float:
-        """The longest time without a byte after which an attempt at ``host`` has lately gone on by itself."""
-        return min(max(self._gaps.get(host, (0.0,))), MOST_GAP_S)
 
     def short_paces(self, host: str) -> dict[int, float]:
         """The paces of the watched attempts of ``host`` over the last second, by key."""

@@ -8,12 +8,15 @@ asked anew at once. Where the first new handshake is answered, the server itself
 asked anew.
 """
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cfetch.straggler.attempt_figures import patience
 from cfetch.straggler.check import Flagged
 from cfetch.straggler.common_cause import LEAST_CROWD
-from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
+from cfetch.straggler.handshake import find_syns
+from cfetch.straggler.watched_attempts import MOST_DOUBLINGS, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
@@ -22,19 +25,23 @@ STANDS_S = 4.5  # without a byte of any attempt: servers that send in bursts pau
 PROBE_S = 0.5  # between two attempts that are asked anew while nothing comes
 PROBE_SHARE = 0.05  # of the blackout so far: its end may be seen so much later
 HUNG_S = 0.3  # without an answer, a handshake shows that nothing reaches the server
+LOST_S = 1.5  # of a handshake without an answer: the kernel has asked again, in vain
+ALIVE_S = 10.0  # since the host has sent a byte; later its entries wait as for any host that is gone
+ASKED_S = 0.5  # around the kernel's own next question, whose answer may be on its way
 GRACE_S = 0.05  # until the next check: some go on by themselves
 
 
 class _HostLife:
     """What is known of one host.
 
-    ``moved_s``: when a byte last came. ``stood``: what the attempts had when a blackout began.
+    ``moved_s``: when a byte last came, or our own side held one back; ``came_s``: when one came. ``stood``:
+    what the attempts had when a blackout began.
     ``hung``: those whose handshakes had no answer.
     """
 
     def __init__(self, now_s: float) -> None:
-        self.moved_s = now_s
-        self.probe_s = now_s
+        self.moved_s = self.probe_s = now_s
+        self.came_s = -math.inf
         self.revived_s: float | None = None
         self.stood: dict[JudgedAttempt, int] | None = None
         self.hung: set[JudgedAttempt] = set()
@@ -64,24 +71,29 @@ class Blackouts:
     def _choose(self, now_s: float, attempts: "Iterable[Live]") -> list[JudgedAttempt]:
         before, self._received = self._received, {}
         by_host: dict[str, list[tuple[JudgedAttempt, Live]]] = {}
-        moved = set()
+        came, held = set(), set()
         for seen in attempts:
             attempt = self._watch.live.get(seen.key)
             if attempt is None:
                 continue
             self._received[attempt] = seen.received
             by_host.setdefault(attempt.host, []).append((attempt, seen))
-            if seen.received > before.get(attempt, 0) or seen.is_held:
-                moved.add(attempt.host)
+            if seen.received > before.get(attempt, 0):
+                came.add(attempt.host)
+            elif seen.is_held:
+                held.add(attempt.host)
         self._hosts = {name: self._hosts.get(name) or _HostLife(now_s) for name in by_host}
         chosen: list[JudgedAttempt] = []
         for name, of_host in by_host.items():
             host = self._hosts[name]
-            if name in moved:
-                host.moved_s = now_s
-            if host.stood is not None:
-                chosen += self._wait_for_life(host, of_host, now_s, moves=name in moved)
-            elif now_s - host.moved_s >= STANDS_S and len(of_host) >= LEAST_CROWD:
+            moves = name in came or name in held
+            host.moved_s = now_s if moves else host.moved_s
+            host.came_s = now_s if name in came else host.came_s
+            if len(of_host) < LEAST_CROWD:
+                chosen += _list_lost_handshakes(host, of_host, now_s)
+            elif host.stood is not None:
+                chosen += self._wait_for_life(host, of_host, now_s, moves=moves)
+            elif now_s - host.moved_s >= STANDS_S:
                 stood = {attempt: seen.received for attempt, seen in of_host}
                 host.stood, host.hung = stood if any(stood.values()) else None, set()
         return chosen
@@ -124,3 +136,25 @@ class Blackouts:
             return []
         revived_s, host.revived_s, host.stood = host.revived_s, None, None
         return [attempt for attempt in stands if attempt.start_s < revived_s]
+
+
+def _list_lost_handshakes(
+    host: _HostLife, of_host: "list[tuple[JudgedAttempt, Live]]", now_s: float
+) -> list[JudgedAttempt]:
+    """The last few attempts at a host whose handshakes have no answer, although it has lately sent bytes.
+
+    So few cannot be compared. The host lives, so it is the path; a new connection may get another one. Each
+    earlier rescue of the file doubles the wait, as a server may leave handshakes unanswered on purpose.
+    """
+    lost = []
+    for attempt, seen in of_host:
+        since_s = seen.connecting_since_s
+        if since_s is None or seen.received or attempt.immune or attempt.flagged:
+            continue
+        waited_s = now_s - attempt.start_s
+        last_s, next_s = find_syns(waited_s)
+        is_due = waited_s >= LOST_S * patience(min(max(attempt.mitigations - 1, 0), MOST_DOUBLINGS))
+        is_between = waited_s - last_s > ASKED_S and next_s - waited_s > ASKED_S
+        if now_s - host.came_s < ALIVE_S and is_due and is_between:
+            lost.append(attempt)
+    return lost

@@ -1,6 +1,7 @@
 """All attempts at a host stand still: when one is asked anew, and when all are."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from cfetch.straggler.handshake import next_syn_s
 from tests.straggler.world import GIB, MIB, Stream, adaptive, at, play
@@ -76,3 +77,14 @@ def test_one_that_moves_is_no_blackout():
     moving = Stream(99, GIB, at(10 * MIB))
     story = play(adaptive(), [*flows(15), moving], 5.6)
     assert not [flag for flag in story.found if flag.is_probe]
+
+
+def test_a_last_file_whose_handshake_is_lost_is_asked_anew():
+    """Nobody is left to compare it with, and the kernel asks again over the same path; a dead host waits."""
+    for rate_bps, expected in ((10 * MIB, [2.7, 4.3, 7.8]), (0, [])):
+        others = [Stream(10 + n, 6 * MIB, at(rate_bps), latency_s=0.9) for n in range(2)]
+        lost = [Stream(0, MIB, at(0), start_s=1.1, connecting_since_s=1.1, mitigations=n) for n in range(4)]
+        for before, after in pairwise(lost):
+            before.again = after
+        story = play(adaptive(), [*others, lost[0]], 12.5)
+        assert [round(when_s, 1) for when_s, key in story.flagged if key == 0][:3] == expected

@@ -24,7 +24,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.straggler.detector import Detector
-from cfetch.straggler.segment_growth import LinkSigns
+from cfetch.straggler.segment_growth import PROBE_BYTES, LinkSigns
 from cfetch.wire.retry import Limits
 from cfetch.wire.tcp_figures import TcpFigures
 from tests.engine.drive import drive, entries_for, entry_of
@@ -435,7 +435,7 @@ def test_a_file_over_a_link_that_it_fills_alone_gets_no_more_than_a_look(tmp_pat
     assert outcome.transport.most == most
     assert outcome.tree == {"a": BODY}
     ranges = sorted((one.to_byte or len(BODY)) - one.from_byte for one in record(outcome, "a").attempts)
-    assert most > 2 or ranges[0] == link_looks.PROBE_BYTES
+    assert most > 2 or ranges[0] == PROBE_BYTES
 
 
 def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_path, monkeypatch):

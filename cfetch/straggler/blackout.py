@@ -3,9 +3,8 @@
 After some seconds without an answer TCP waits longer and longer before it sends again. So once the network is
 back, a connection stands still for up to as long as the network was away. A new one does not: so while
 nothing comes, now and then one attempt is asked anew, to see the end soon. At the first sign of life (a byte
-over any connection, or a handshake that is answered) all that have stood still are
-asked anew at once. Where the first new handshake is answered, the server itself pauses, and nobody else is
-asked anew.
+over any connection, or a handshake that is answered) all that have stood still are asked anew at once. Where
+the first new handshake is answered, the server itself pauses, and nobody else is asked anew.
 """
 
 import math
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 STANDS_S = 4.5  # without a byte of any attempt: servers that send in bursts pause for as long
 PROBE_S = 0.5  # between two attempts that are asked anew while nothing comes
 PROBE_SHARE = 0.05  # of the blackout so far: its end may be seen so much later
+MOST_PROBED_S = 60.0  # since the last byte; later attempts run into their own time-outs, and fail
 HUNG_S = 0.3  # without an answer, a handshake shows that nothing reaches the server
 LOST_S = 1.5  # of a handshake without an answer: the kernel has asked again, in vain
 ALIVE_S = 10.0  # since the host has sent a byte; later its entries wait as for any host that is gone
@@ -35,8 +35,7 @@ class _HostLife:
     """What is known of one host.
 
     ``moved_s``: when a byte last came, or our own side held one back; ``came_s``: when one came. ``stood``:
-    what the attempts had when a blackout began.
-    ``hung``: those whose handshakes had no answer.
+    what the attempts had when a blackout began. ``hung``: those whose handshakes had no answer.
     """
 
     def __init__(self, now_s: float) -> None:
@@ -128,7 +127,8 @@ class Blackouts:
             if not (attempt.immune or attempt.flagged) and (seen.resumable or not seen.received)
         ]
         if host.revived_s is None:
-            if now_s < host.probe_s or not stands or (made and not host.hung):
+            is_over = now_s - host.moved_s > MOST_PROBED_S
+            if now_s < host.probe_s or is_over or not stands or (made and not host.hung):
                 return []
             host.probe_s = now_s + max(PROBE_S, PROBE_SHARE * (now_s - host.moved_s))
             return [min(stands, key=lambda attempt: (attempt.start_s, attempt.key))]

@@ -72,6 +72,12 @@ def test_a_server_that_pauses_is_not_asked_anew_by_all():
     assert len(story.flagged) <= 3  # probes, as some are slow for long
 
 
+def test_a_host_that_stays_away_is_left_to_the_attempts_own_time_outs():
+    """After a minute: else no attempt would be old enough to fail."""
+    story = play(adaptive(), flows(4, back_s=200.0, goes_on_s=200.0), 100.0)
+    assert 55.0 <= max(when_s for when_s, _ in story.flagged) <= 63.1
+
+
 def test_one_that_moves_is_no_blackout():
     """Fifteen stand still and one goes on: they are stragglers, and are judged as such."""
     moving = Stream(99, GIB, at(10 * MIB))

@@ -26,6 +26,8 @@ emits events.
     attempts_under_way.py          the attempts under way: which started, which ended, what they have brought
     segments.py         idle workers help entries under way; ``entry_helpers.py``: the helpers of one entry
     segment_split.py    which entries idle workers help, and from which byte on (pure)
+    second_replies.py   a second reply for a whole file beside the first one
+    link_looks.py       whether TCP shows that a file gains by more connections
     monitor.py          stragglers, stalls, progress; ``rate_floor.py``: what --min-rate asks for
     batches/            entries that are committed together, on several volumes
     placement/          which volume a batch goes to (pure)

@@ -267,7 +267,10 @@ class Fetcher:
             if helper is None and part.ranges is None and not part.has_rest:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
             elif helper is not None and helper.second is not None:
-                self._segments.refuse_contradiction(helper, attempt)
+                if (first := self._flights.get(entry.id)) is not None:
+                    from cfetch.engine.second_replies import refuse_contradiction  # few files have two
+
+                    refuse_contradiction(first.attempt, attempt)
                 transfer.verified = helper.second.verify(entry.size_bytes, entry.digest)
                 self._segments.win(helper)
             self._flights.end(attempt, "done", None, self._clock.now())

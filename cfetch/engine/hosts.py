@@ -15,6 +15,7 @@ Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in troub
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -354,12 +355,14 @@ class Hosts:
         waiting: Mapping[str, int] = NONE,
         handshakes_s: Mapping[str, Sequence[float]] = NO_HANDSHAKES,
         left_bytes: int = 0,
+        is_link_full: Callable[[str, float], bool] | None = None,
     ) -> bool:
         """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more places than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
         ``silent``: by host, how many of these have long waited for a first byte; ``waiting``: all that wait;
-        ``handshakes_s``: what their connections took. ``left_bytes``: in the run.
+        ``handshakes_s``: what their connections took. ``left_bytes``: in the run. ``is_link_full``: asks
+        the TCP of a host's connections.
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
@@ -378,7 +381,8 @@ class Hosts:
             is_calm = calm and not host.throttling.rounds and host.window >= before
             waits = silent.get(name, 0), waiting.get(name, 0)
             made_s = handshakes_s.get(name, ())
-            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, *waits, made_s)
+            asks = None if is_link_full is None else partial(is_link_full, name)
+            reading = HostReading(now_s, brought, host.running, cpu_s, left_s, *waits, made_s, asks)
             change = host.width.adjust(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))

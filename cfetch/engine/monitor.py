@@ -3,7 +3,10 @@
 ``straggler/`` makes the decisions; this task asks at each tick and carries the answers out.
 """
 
+import asyncio
+import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
@@ -23,6 +26,7 @@ from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import FAIR_BYTES
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.show.counts import add_totals
+from cfetch.straggler.attempt_figures import WATCHED_S
 from cfetch.straggler.check import Check
 from cfetch.straggler.slowdown import Begin, End, Slowdown
 from cfetch.straggler.stall import find_stalled
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from cfetch.straggler.policy import Policy
 
 PROGRESS_S = 0.25  # four times a second reads as live
+EVIDENCE = "cfetch.straggler.evidence"  # it imports numpy, which takes 0.1 s
 
 
 class Monitor:
@@ -75,8 +80,14 @@ class Monitor:
         """Judge the attempts under way, tick after tick, until cancelled."""
         if self._policy.sequential:
             self._emit(FallbackTriggered(t_s=self._clock.now(), stragglers=0, threshold=0))
+        straggler = self._settings.straggler
+        is_loaded = self._settings.policy != "adaptive" or not straggler.enabled or EVIDENCE in sys.modules
         while True:
             await self._clock.sleep(self._policy.tick_s)
+            since_s = self._clock.now() - WATCHED_S
+            if not is_loaded and any(attempt.start_s <= since_s for attempt in self._flights.attempts()):
+                is_loaded = True  # in a thread: meanwhile the loop goes on reading
+                await asyncio.to_thread(import_module, EVIDENCE)
             self.check()
             self._on_check()
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.backoff import double
 from cfetch.base.clock import RunClock
-from cfetch.base.errors import LocalFault, Transient
-from cfetch.engine.attempt import Attempt, BreakOff
+from cfetch.base.errors import LocalFault
+from cfetch.engine.attempt import BreakOff
 from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.hosts import Hosts
@@ -21,6 +21,7 @@ from cfetch.engine.transfer import Transfer
 from cfetch.straggler.attempt_limits import MIN_SEGMENT_BYTES
 
 if TYPE_CHECKING:
+    from cfetch.engine.link_looks import LinkLooks
     from cfetch.engine.segment_split import Candidate, Split
     from cfetch.storage.held_ranges import HeldRanges, Segment
     from cfetch.storage.volume import PartPort, Sink
@@ -102,6 +103,7 @@ class Segments:
         self._limiter = limiter
         self.is_on = most > 1
         self._helpers: dict[int, Helper] = {}
+        self._looks: LinkLooks | None = None
         self._keys = 0
 
     @property
@@ -123,9 +125,11 @@ class Segments:
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
         if candidates:
-            from cfetch.engine.segment_split import choose  # most files are too small to be split
+            if self._looks is None:
+                from cfetch.engine.link_looks import LinkLooks  # most files are too small to be split
 
-            splits = choose(candidates, idle=idle, fresh_s=self._policy.fresh_s, most_attempts=self._most)
+                self._looks = LinkLooks(self._flights, self._most)
+            splits = self._looks.choose(candidates, self._policy.fresh_s, idle, now_s)
             helpers += [helper for split in splits for helper in self._carry_out(split)]
             idle -= sum(split.fresh_attempts for split in splits)
         return helpers + self._begin_seconds(idle, now_s)
@@ -133,9 +137,6 @@ class Segments:
     def _begin_seconds(self, idle: int, now_s: float) -> list[Helper]:
         """Ask a second time for files that cannot be split: at most once for a file, trials not counted."""
         begun: list[Helper] = []
-        seconds = self._policy.seconds
-        if seconds is None:
-            return begun
         tried = {helper.host for helper in self._helpers.values() if helper.is_trial}
         for attempt, transfer in list(self._flights):
             if len(begun) >= idle or not self._free_places(transfer.host):
@@ -147,6 +148,9 @@ class Segments:
                 continue
             if not self._is_open(transfer, now_s):
                 continue
+            seconds = self._policy.seconds
+            if seconds is None:
+                break
             is_trial = attempt.resumable or not seconds.is_sure(attempt.key)
             if is_trial and (transfer.host in tried or not seconds.is_trial(attempt.key)):
                 continue
@@ -159,25 +163,10 @@ class Segments:
 
     def end_trials(self) -> None:
         """End the second requests that were begun as trials and are no faster."""
-        seconds = self._policy.seconds
         for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
+            seconds = self._policy.seconds
             if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
                 self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
-
-    def refuse_contradiction(self, helper: Helper, second: Attempt) -> None:
-        """Raise Transient if a second reply, which is whole, is not of the version that the first one brings.
-
-        Without a hash nobody knows which of the two is right, and the first one is under way.
-        """
-        flight = self._flights.get(helper.transfer.entry.id)
-        if flight is None or helper.transfer.entry.digest is not None:
-            return
-        first = flight.attempt
-        stated = [attempt.reply.verdict for attempt in (first, second)]
-        etags = {verdict.validator for verdict in stated if verdict is not None and verdict.validator}
-        is_other_size = first.size_bytes is not None and first.size_bytes != second.received
-        if is_other_size or second.received < first.from_byte + first.received or len(etags) > 1:
-            raise Transient("the second reply is of another version than the first one, which is under way")
 
     def win(self, helper: Helper) -> None:
         """Use the part of a second request, which has brought the verified file, instead of the first."""

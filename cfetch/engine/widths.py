@@ -65,6 +65,12 @@ def adjust_widths(
     Returns whether more may start.
     """
     now_s = clock.now()
+
+    def is_link_full(host: str, usual_s: float) -> bool:
+        from cfetch.engine.link_looks import stand_in_queue  # only before more places are tried
+
+        return stand_in_queue(flights.attempts(), host, usual_s)
+
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
     hosts.closed_breakers.clear()
@@ -77,6 +83,7 @@ def adjust_widths(
         waiting=flights.count_silent(now_s),
         handshakes_s=flights.handshakes_by_host(),
         left_bytes=left_bytes,
+        is_link_full=is_link_full,
     )
     for attempt in flights.attempts():
         width, interruption = hosts.find_width(attempt.assignment.host), attempt.interruption

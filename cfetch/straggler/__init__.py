@@ -27,11 +27,14 @@ Read in this order::
     common_cause.py  ruling.py    is the attempt to blame, or the network? slowdown.py: when that is reported
     regime.py      how each host is asked if all are slow (ways_to_ask.py)
     host_regime.py    one host, whose cause burst.py, cold_cache.py and connection_wear.py find
+    flows.py       the attempts whose bytes have flowed for long enough to show a rate
     handshake.py   when the kernel repeats a handshake that has no answer
+    blackout.py    nothing comes over any connection, and then the first sign of life
     own_control.py     has cancelling helped? attempts that were left alone are its control
     rescues.py     has a file been rescued often enough to be slow itself?
     feedback.py    the cost and gain of past cancellations: tightens or relaxes the limits
     width.py       how many attempts one host gets at a time; link_queue.py: whether its link is full
+    segment_growth.py      how many connections may bring one file, by what TCP shows
     knowledge.py   facts about hosts for the next run; merged.py: tasks on many machines
 
 When it fails: a wrong decision costs a connection and the bytes that cannot be kept, never a file. An attempt

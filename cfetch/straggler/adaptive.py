@@ -23,7 +23,6 @@ from cfetch.straggler.feedback import Budget, Feedback
 from cfetch.straggler.fresh_attempt import LEAST, BroughtFile, FreshAttempts
 from cfetch.straggler.knowledge import Knowledge, age_knowledge
 from cfetch.straggler.regime import Regimes
-from cfetch.straggler.second_requests import SecondRequestChooser
 from cfetch.straggler.stall import gap_s
 from cfetch.straggler.suspects import SuspectJudge
 from cfetch.straggler.watched_attempts import TICK_S, Bars, JudgedAttempt, WatchedAttempts
@@ -32,6 +31,7 @@ from cfetch.straggler.ways_to_ask import MUCH, WayToAsk
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
     from cfetch.straggler.rescues import Rescues
+    from cfetch.straggler.second_requests import SecondRequestChooser
 
 LATE_TICKS = 3  # if a check is later, our own process stood still, and did not read either
 STALL_S = 30.0  # by default, after this the engine itself ends a silent attempt
@@ -60,10 +60,19 @@ class Adaptive:
         self._watch = WatchedAttempts(Bars(config.multiplier, self._fresh, self._feedback))
         self._live = self._watch.live
         self._court = SuspectJudge(self._watch, self._entries)
-        self.seconds = SecondRequestChooser(self._watch, self._court, self._budget)
+        self._seconds: SecondRequestChooser | None = None
         self._regimes = Regimes(self._watch, self._fresh, known)
         self._checked_s: float | None = None
         self._lost_s = 0.0  # seconds for which our own process stood still
+
+    @property
+    def seconds(self) -> "SecondRequestChooser":
+        """Which files are asked for twice at a time."""
+        if self._seconds is None:
+            from cfetch.straggler.second_requests import SecondRequestChooser  # few runs have such files
+
+            self._seconds = SecondRequestChooser(self._watch, self._court, self._budget)
+        return self._seconds
 
     @property
     def known(self) -> int:
@@ -215,12 +224,13 @@ class Adaptive:
         lame: list[int] = []
         own_s = now_s - self._lost_s
         if not lost_s and self._watch.note_progress(now_s, own_s, attempts):
+            stragglers = self._regimes.flag_after_blackout(own_s, now_s, attempts)
             keys, held_back = self._court.rule(own_s, attempts)
             anew = self._regimes.learn_from(attempts, own_s)
             self._court.tried += anew.witnesses
             if self._budget.control is not None:
                 self._budget.control.look_at_all(self._watch.short_paces, own_s)
-            stragglers = self._flag(anew.keys, now_s, attempts, most=len(anew.keys), pace=MUCH)
+            stragglers += self._flag(anew.keys, now_s, attempts, most=len(anew.keys), pace=MUCH)
             most = self._budget.count_allowed(now_s)
             stragglers += self._flag(keys, now_s, attempts, most=most, pace=NORMAL)
             lame = self._court.find_lame()

@@ -7,6 +7,7 @@ rescued file is a sample of the good attempt's speed.
 import msgspec
 
 MIN_ELAPSED_S = 0.001  # the resolution of timers; less would make throughputs that no link has
+WATCHED_S = 0.2  # younger attempts are not looked at: most small files end earlier, and cost nothing
 MAX_DOUBLINGS = 60  # limits the exponent, so that the power stays finite
 
 

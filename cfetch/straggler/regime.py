@@ -3,12 +3,14 @@
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from cfetch.straggler.check import Flagged
 from cfetch.straggler.fresh_attempt import MOST_HOSTS, FreshAttempts
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.watched_attempts import JudgedAttempt, WatchedAttempts
 from cfetch.straggler.ways_to_ask import NO_CURE, Anew, EndedReply, FlowingAttempt, WayToAsk, cure_of
 
 if TYPE_CHECKING:
+    from cfetch.straggler.blackout import Blackouts
     from cfetch.straggler.host_regime import Regime
     from cfetch.straggler.policy import Live
 
@@ -27,11 +29,16 @@ class Regimes:
             host: _make_regime(known) for host, known in knowledge.hosts.items() if any(cure_of(known))
         }
         self._paces: dict[str, list[FlowingAttempt]] = {}  # by host, at the last look
+        self._blackouts: Blackouts | None = None
 
     def learn_from(self, attempts: "Collection[Live]", own_s: float) -> Anew:
         """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
-        self._paces = self._watch.paces_of_flows(attempts)
+        self._paces = {}
+        if (fallen := self._watch.find_falls()) is not None:
+            from cfetch.straggler.flows import list_flows  # in most runs none become slow
+
+            self._paces = list_flows(*fallen, self._watch.live, attempts)
         for host, paces in self._paces.items():
             fit = self._fresh.of(host)
             latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s
@@ -39,6 +46,14 @@ class Regimes:
             anew.keys.extend(of_host.keys)
             anew.witnesses.extend(of_host.witnesses)
         return anew
+
+    def flag_after_blackout(self, own_s: float, now_s: float, attempts: "Collection[Live]") -> list[Flagged]:
+        """Flag the attempts that are to be asked anew in a blackout of their host, and at its end."""
+        if self._blackouts is None:
+            from cfetch.straggler.blackout import Blackouts  # not for a run of small files
+
+            self._blackouts = Blackouts(self._watch)
+        return self._blackouts.look(own_s, now_s, attempts)
 
     def note_reply(
         self, attempt: JudgedAttempt, size_bytes: int, carried_bytes: int, first_s: float, end_s: float

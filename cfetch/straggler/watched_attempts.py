@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cfetch.straggler.attempt_figures import WATCHED_S
 from cfetch.straggler.attempt_figures import patience as patience_with
 from cfetch.straggler.attempt_limits import GUARD_S, AttemptLimits, terms_of
 from cfetch.straggler.feedback import Feedback
 from cfetch.straggler.fresh_attempt import Fit, FreshAttempts, fit_of_running
-from cfetch.straggler.ways_to_ask import LEAST_FALLEN, FlowingAttempt
+from cfetch.straggler.ways_to_ask import LEAST_FALLEN
 
 if TYPE_CHECKING:
-    from cfetch.straggler.evidence import Evidence
+    from cfetch.straggler.evidence import Evidence, Fall
     from cfetch.straggler.policy import Live
 
 
 TICK_S = 0.1  # as long as a small file takes; a thousand attempts cost 1 % of a core at this pace
-WATCHED_S = 0.2  # younger attempts are not looked at: most small files end earlier, and cost nothing
 REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
-LEAST_FLOW_S = 0.1  # since the first byte: a shorter time shows no rate, as bytes are read in pieces
 RECENT_DIPS = 8  # dips: this number shows that they are usual for the host's connections
 FEW_DIPS = 3  # dips, which are no chance: slow attempts at the host may come back
 MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
@@ -250,43 +249,14 @@ class WatchedAttempts:
                 paces[attempt.host].append(pace)
         return paces
 
-    def paces_of_flows(self, attempts: "Iterable[Live]") -> dict[str, list[FlowingAttempt]]:
-        """The attempts whose bytes have flowed for long enough to show a rate, by host.
+    def find_falls(self) -> "tuple[Evidence, dict[int, Fall]] | None":
+        """The evidence, and the attempts that became slow, by slot.
 
-        Empty while there is nothing to learn: no later request for an object, and too few that became slow.
+        None while there is nothing to learn: no later request for an object, and too few that became slow.
         """
-        evidence = self._evidence
-        if evidence is None:
-            return {}
-        falls = evidence.falls()
-        if len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in self.live.values()):
-            return {}
-        rates, bests = evidence.instant_bps(), evidence.best_bps()
-        flows: dict[str, list[FlowingAttempt]] = {}
-        for seen in attempts:
-            attempt = self.live.get(seen.key)
-            if attempt is None or attempt.slot is None or attempt.first_s is None or seen.is_held:
-                continue
-            flow_s = evidence.now_s - attempt.start_s - attempt.first_s
-            if flow_s < LEAST_FLOW_S or not attempt.size_bytes:
-                continue
-            slot, fall = attempt.slot, falls.get(attempt.slot)
-            pace = FlowingAttempt(
-                key=attempt.key,
-                asks=attempt.asks,
-                carried_bytes=seen.carried_bytes,
-                began_s=attempt.start_s,
-                received=seen.received,
-                left_bytes=attempt.size_bytes - seen.received,
-                rate_bps=float(rates[slot]),
-                best_bps=max(float(bests[slot]), float(rates[slot])),
-                fell_bytes=None if fall is None else fall.received,
-                fell_s=0.0 if fall is None else fall.fell_s,
-                # no way to ask is faster than a link that is full
-                is_free=seen.resumable and not (attempt.immune or attempt.flagged or seen.slack_s > 0),
-            )
-            flows.setdefault(attempt.host, []).append(pace)
-        return flows
+        falls = {} if self._evidence is None else self._evidence.falls()
+        is_first = len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in self.live.values())
+        return None if self._evidence is None or is_first else (self._evidence, falls)
 
     def _give_slots(self, own_s: float, attempts: "Iterable[Live]") -> "list[Live]":
         """Give a slot to each attempt that has become old enough. Returns those that have one, in order.

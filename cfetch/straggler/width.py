@@ -9,7 +9,8 @@ and kept if the host becomes faster; or a step down is tried, and kept if nothin
 that became faster by itself looks like a step up that helped. More places are not tried while all of a host's
 attempts are slow at once, nor if our own processor could not handle them.
 
-A full link shows in the handshakes of new connections before it shows in the rate (``link_queue.py``).
+A full link shows in the handshakes of new connections before it shows in the rate (``link_queue.py``). Where
+TCP tells that most connections stand in a queue and lose packets, no new one is needed to see it.
 
 The places fall below the start only if that makes the host faster: then it was drowning. A step up that made
 it slower leads to that trial. If no step up is allowed, a small step down is tried, as soon as its possible
@@ -17,7 +18,7 @@ cost is a small share of the run's expected time. A host that was relieved is re
 by place, until that no longer helps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -71,7 +72,8 @@ class HostReading(NamedTuple):
     processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: the
     expected rest of the run. ``silent``: running attempts that have long waited for a first byte;
     ``waiting``: all that wait for it. ``handshakes_s``: what the connections of those running took, in the
-    order of their start.
+    order of their start. ``is_link_full``: asks their TCP whether most stand in a queue, by the round trip
+    without one.
     """
 
     now_s: float
@@ -82,6 +84,7 @@ class HostReading(NamedTuple):
     silent: int = 0
     waiting: int = 0
     handshakes_s: Sequence[float] = ()
+    is_link_full: Callable[[float], bool] | None = None
 
 
 class _Trial(NamedTuple):
@@ -139,6 +142,7 @@ class _Link:
     ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its places little by little.
     ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run. ``has_queued``: a
     climb has ended because the link was full, so what is slow with more places is the link, not the host.
+    ``is_seen_full``: asks TCP.
     """
 
     is_full: bool = False
@@ -147,6 +151,13 @@ class _Link:
     ramps: bool = False
     usual_bps: float = 0.0
     left_s: float = 0.0
+    is_seen_full: Callable[[float], bool] | None = None
+
+    def is_felt(self) -> bool:
+        """Whether most connections stand in a queue that they have filled."""
+        if self.is_seen_full is None or self.queue is None or not self.queue.is_far:
+            return False
+        return self.is_seen_full(self.queue.usual_s)
 
 
 class _Losses:
@@ -227,6 +238,7 @@ class Width:
     def adjust(self, reading: HostReading, *, calm: bool) -> WidthChange | None:
         """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
         now_s, running, self._link.left_s = reading.now_s, reading.running, reading.left_s
+        self._link.is_seen_full = reading.is_link_full
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         self._end_bad_trial(now_s, calm=calm)
         if reading.handshakes_s and (self._link.queue is not None or reading.handshakes_s[-1] > FAR_S):
@@ -386,6 +398,9 @@ class Width:
             return
         places = down if self._goes_down else up
         if places == self.places or (places == up and self._link.ramps and self._is_too_soon(now_s)):
+            return
+        if places == up and self._link.is_felt():  # more would only lengthen the queue
+            self._link.is_full, self._quiet_until_s = True, now_s + SETTLE_S
             return
         if not (self._goes_down or self._is_relieved):
             self._served.proven = self.places

@@ -16,6 +16,7 @@ Read in this order::
     http.py             the adapter to HTTP: requests over the pool's connections
     session.py          the second adapter: aiohttp's own session, for SOCKS, Digest and programs' sessions
     connections.py      the pool: kept connections and fresh connections
+    tcp_figures.py      what the kernel knows of a connection while its bytes come
     exchange.py         one request and its reply on a connection: framing, the pace of reading, reuse
     reply_parser.py     a reply's limits, status, headers and pieces
     odd_heads.py  repeated_lengths.py    mend heads that another reader understands (pure)

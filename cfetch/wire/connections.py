@@ -125,6 +125,10 @@ class ConnectionPool:
 
                 if last or not is_unknown_name(error):
                     raise
+            except KeyError:  # aiohttp's: the addresses came, and another connection has cleared them again
+                if last:
+                    raise
+                continue
             else:
                 connection = cast("PooledConnection", made.protocol)
                 connection.keep = partial(self._keep, origin)

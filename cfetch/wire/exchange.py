@@ -205,6 +205,11 @@ class Exchange(ReplyParser):
         return self._wire.tls_end
 
     @property
+    def transport(self) -> asyncio.Transport | None:
+        """The connection itself, whose TCP can be asked (``tcp_figures.py``)."""
+        return self._wire.transport
+
+    @property
     def carried_bytes(self) -> int:
         """Bytes of bodies that the connection had brought before; valid until its next request."""
         return self._wire.carried_bytes

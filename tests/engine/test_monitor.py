@@ -1,6 +1,9 @@
 """Silence that is our own: what a late look may conclude."""
 
 import asyncio
+import importlib
+import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +14,13 @@ from msgspec.structs import replace
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import Progress
 from cfetch.engine.attempt import Assignment, Attempt, BreakOff
-from cfetch.engine.monitor import Monitor
+from cfetch.engine.monitor import EVIDENCE, Monitor
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import Schedule
 from cfetch.show.counts import LiveCounts
 from cfetch.straggler.detector import Detector
-from tests.engine.drive import entry_of
+from tests.engine.drive import drive, entry_of
+from tests.engine.fake import Reply
 from tests.engine.flying import new_flights, new_transfer
 
 NO_ENTRIES: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
@@ -219,3 +223,21 @@ async def test_what_will_take_too_long_is_shown_as_slow(now_s, state):
     monitor.report()
     (view,) = shown[-1].active
     assert (view.state, view.is_spared) == (state, True)  # the time left must not hope for a restart
+
+
+@pytest.mark.parametrize(("latency_s", "is_loaded"), [(0.05, False), (0.5, True)])
+def test_what_is_slow_to_import_is_imported_in_a_thread_and_only_for_attempts_that_last(
+    tmp_path, monkeypatch, latency_s, is_loaded
+):
+    """The import of numpy takes 0.1 s, for which no byte would be read."""
+    threads = []
+
+    def load(name):
+        threads.append((name, threading.current_thread() is threading.main_thread()))
+        return importlib.import_module(name)
+
+    monkeypatch.delitem(sys.modules, EVIDENCE, raising=False)
+    monkeypatch.setattr("cfetch.engine.monitor.import_module", load)
+    outcome = drive(tmp_path, {"a": Reply(b"x" * 100, latency_s=latency_s)}, policy="adaptive")
+    assert outcome.statuses == ["done"]
+    assert threads == [(EVIDENCE, False)] * is_loaded

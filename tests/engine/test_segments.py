@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from cfetch.base.errors import Transient
 from cfetch.base.events import EntryFinished, HostPaused, Progress, RetryScheduled
 from cfetch.base.secret import SecretUrl
 from cfetch.base.virtual_clock import VirtualClock
+from cfetch.engine import link_looks
 from cfetch.engine.attempt import Assignment, Attempt
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
@@ -22,7 +24,9 @@ from cfetch.engine.transfer import Transfer
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.straggler.detector import Detector
+from cfetch.straggler.segment_growth import PROBE_BYTES, LinkSigns
 from cfetch.wire.retry import Limits
+from cfetch.wire.tcp_figures import TcpFigures
 from tests.engine.drive import drive, entries_for, entry_of
 from tests.engine.fake import FakeTransport, Reply
 from tests.engine.flying import new_flights
@@ -418,3 +422,47 @@ def test_a_tiny_file_that_drips_over_every_connection_is_no_storm(tmp_path):
     outcome = run(tmp_path, {"a": drip}, entries, concurrency=16)
     assert outcome.tree == {"a": BODY[:2048]}
     assert 1 < len(outcome.transport.opens) < 8
+
+
+@pytest.mark.parametrize(
+    ("signs", "most"), [(LinkSigns(0.05, 0.2, True), 2), (LinkSigns(0.05, 0.05, False), 8)]
+)
+def test_a_file_over_a_link_that_it_fills_alone_gets_no_more_than_a_look(tmp_path, monkeypatch, signs, most):
+    """TCP shows a queue, and the handshake of the look, for a quarter MiB, stands in it too."""
+    monkeypatch.setattr(link_looks, "_read_signs", lambda flight: signs)
+    monkeypatch.setattr(link_looks, "_find_trip_s", lambda flight: 0.2)
+    outcome = run(tmp_path, {"a": Reply(BODY, latency_s=0.05, rate_bps=4 * MIB)})
+    assert outcome.transport.most == most
+    assert outcome.tree == {"a": BODY}
+    ranges = sorted((one.to_byte or len(BODY)) - one.from_byte for one in record(outcome, "a").attempts)
+    assert most > 2 or ranges[0] == PROBE_BYTES
+
+
+def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_path, monkeypatch):
+    """Its own connection is slow, whatever its queue is."""
+    monkeypatch.setattr(link_looks, "_read_signs", lambda flight: LinkSigns(0.05, 0.2, True))
+    monkeypatch.setattr(link_looks, "_find_trip_s", lambda flight: 0.2)
+    fast = {f"f{n}": Reply(BODY[: 2 * MIB], latency_s=0.05, rate_bps=4 * MIB) for n in range(24)}
+    outcome = run(tmp_path, {"a": SLOW, **fast}, policy="adaptive")
+    assert len([one for one in record(outcome, "a").attempts if one.helper]) > 4
+
+
+@pytest.mark.parametrize(("queued", "others", "is_full"), [(3, 2, True), (2, 2, False), (3, 0, False)])
+def test_a_link_is_full_where_most_connections_stand_in_its_queue(monkeypatch, queued, others, is_full):
+    """Four at least are known, these have lost packets, and their round trips are twice as long."""
+    monkeypatch.setattr(link_looks, "read_tcp_figures", lambda transport: transport)
+    figures = [TcpFigures(0.1, has_lost=True)] * queued + [
+        TcpFigures(0.1, has_lost=False),
+        TcpFigures(0.06, has_lost=True),
+    ][:others]
+
+    def under_way(host, transport):
+        return SimpleNamespace(
+            assignment=SimpleNamespace(host=host),
+            received=1,
+            reply=SimpleNamespace(response=SimpleNamespace(transport=transport)),
+        )
+
+    others = [under_way("other", TcpFigures(0.05, has_lost=False))] * 9
+    attempts = [under_way("h", each) for each in figures] + others
+    assert link_looks.stand_in_queue(attempts, "h", 0.05) == is_full

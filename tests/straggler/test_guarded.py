@@ -37,7 +37,6 @@ def test_an_error_in_any_member_of_a_policy_leaves_the_run_whole(name, tmp_path,
         "note_start",
         "note_finish",
         "expected_s",
-        "seconds",
         "sequential",
         "total_finished",
     }:

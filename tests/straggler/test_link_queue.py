@@ -18,6 +18,7 @@ class Link:
         self.handshakes_s = []
         self.now_s = self.received = 0.0
         self.is_calm = True
+        self.is_link_full = None
         self.seen = []
 
     def run(self, seconds):
@@ -35,6 +36,7 @@ class Link:
                 left_s=100.0,
                 waiting=round(self.waits * running),
                 handshakes_s=self.handshakes_s,
+                is_link_full=self.is_link_full,
             )
             self.width.adjust(reading, calm=self.is_calm)
             self.seen.append(self.width.places)
@@ -47,6 +49,16 @@ def test_a_climb_ends_at_the_first_connection_that_stands_in_the_links_queue():
     assert max(link.seen) == 18
     assert link.width.places == 16
     assert link.width.slack_s == pytest.approx(50.0)
+
+
+def test_no_climb_begins_where_tcp_shows_that_most_connections_stand_in_a_queue():
+    """Their latest round trips tell it, beside those at the start; once the queue is gone, it begins."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB)
+    link.is_link_full = lambda usual_s: usual_s == pytest.approx(0.05)
+    assert set(link.run(9).seen) == {16}
+    assert link.width.fills_link
+    link.is_link_full = lambda usual_s: False
+    assert link.run(6).width.places == 64
 
 
 def test_a_climb_little_by_little_begins_after_slow_start():

@@ -153,9 +153,9 @@ def test_a_run_that_waits_only_for_dead_connections_asks_again_without_proof(
 
 
 def test_a_probe_needs_no_proof():
-    """Two that crawl are cancelled and never come again; all others stand still from 14 s: one is tried."""
+    """Two that crawl are cancelled and never come again; all others crawl too from 14 s: one is tried."""
     still = [
-        Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB), (14.0, 0.0)))
+        Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB), (14.0, 1000.0)))
         for n in range(14)
     ]
     crawl = [Stream(100 + n, GIB, ((0.0, 10 * MIB), (6.0, 64 << 10)), start_s=float(n)) for n in range(2)]

@@ -1,6 +1,7 @@
 """``--resolve``: the user's own addresses for hosts; and limits of heads, which are named."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.manifest.urls import join_url
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
+from cfetch.wire.tcp_figures import read_tcp_figures
 from cfetch.wire.transport import RunTransport
 from tests.wire.raw_server import RawServer, reply
 from tests.wire.wire import Names, ask
@@ -64,6 +66,30 @@ async def test_an_address_without_an_answer_is_tried_last_from_then_on():
                 await ask_anew()
             assert connections == []
         await transport.close()
+
+
+async def test_addresses_that_another_connection_clears_are_looked_up_again():
+    """Two wait for one look-up; when it ends, a third one clears the cache before they have read it."""
+    pools: list[Any] = []
+
+    class Clearing(Names):
+        async def resolve(self, *values, **named):
+            await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_soon(pools[0]._connector.clear_dns_cache)
+            return await super().resolve(*values, **named)
+
+    async with RawServer(reply(b"x"), reply(b"x")) as server:
+        network = make_network(Settings().network, {})
+        transport = HttpTransport(connect_timeout_s=5.0, network=network, resolver=Clearing("127.0.0.1"))
+        pools.append(transport._pool)
+        url = SecretUrl(f"http://h.test:{server.port}/")
+        opens = [transport.open(url, {}, {}, fresh=True) for _ in range(2)]
+        first, second = await asyncio.gather(*opens)
+        assert (first.status, second.status) == (200, 200)
+        figures = read_tcp_figures(cast("Any", first).transport)
+        assert figures is None or (figures.round_trip_s < 1.0 and not figures.has_lost)
+        await transport.close()
+    assert read_tcp_figures(None) is None
 
 
 def test_addresses_after_commas_are_those_of_one_host():

@@ -1,0 +1,96 @@
+"""All attempts at a host stand still: when one is asked anew, and when all are."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from cfetch.straggler.handshake import next_syn_s
+from tests.straggler.world import GIB, MIB, Stream, adaptive, at, play
+
+TRIP_S = 0.05
+
+
+@dataclass
+class Cut(Stream):
+    """An attempt over a network that is away from ``away_s`` until ``back_s``, as TCP sees it.
+
+    One that was under way before goes on at ``goes_on_s``. The handshake of a new one is answered when the
+    kernel asks again after the network is back, or at once if ``is_answered``.
+    """
+
+    away_s: float = 3.0
+    back_s: float = 10.0
+    goes_on_s: float = 14.0
+    is_answered: bool = False
+
+    @property
+    def made_s(self):
+        waits = self.away_s <= self.start_s < self.back_s and not self.is_answered
+        return self.start_s + TRIP_S + (next_syn_s(self.back_s - self.start_s) if waits else 0.0)
+
+    def look(self, now_s):
+        made_s = self.made_s
+        self.connecting_since_s = self.start_s if now_s < made_s else None
+        self.handshake_s = made_s - self.start_s if now_s >= made_s else 0.0
+        super().look(now_s)
+
+    def bytes_at(self, now_s):
+        if self.start_s < self.away_s:
+            before = super().bytes_at(min(now_s, self.away_s))
+            return before + int(10 * MIB * max(0.0, now_s - self.goes_on_s))
+        return int(10 * MIB * max(0.0, now_s - max(self.made_s, self.back_s) - TRIP_S))
+
+
+def flows(count=16, **how):
+    """Attempts that begin before the network goes away; each goes on with others like it."""
+    streams = [Cut(n, GIB, at(10 * MIB), **how) for n in range(count)]
+    for stream in streams:
+        again = replace(stream, mitigations=1)
+        for _ in range(20):
+            again = replace(again, again=replace(again))
+        stream.again = again
+    return streams
+
+
+def test_after_a_blackout_all_are_asked_anew_at_the_first_sign_of_life():
+    """Seven seconds without a byte: within half a second all flow again, where TCP goes on after four."""
+    story = play(adaptive(), flows(), 12.0)
+    early = [when_s for when_s, _ in story.flagged if when_s < 10.0]
+    assert 7.5 <= early[0] <= 7.8
+    assert max(later - sooner for sooner, later in zip(early, [*early[1:], 10.0], strict=True)) < 0.65
+    last = {key: when_s for when_s, key in story.flagged}
+    anew = {key for key, when_s in last.items() if 10.0 <= when_s < 10.6}
+    asked = [Cut(key, GIB, at(MIB), start_s=last[key]) for key in set(range(16)) - anew]
+    assert len(anew) > 10
+    assert all(attempt.made_s < 10.6 for attempt in asked)
+    assert max(last.values()) < 10.6
+
+
+def test_a_server_that_pauses_is_not_asked_anew_by_all():
+    """Its kernel answers handshakes, so one look suffices; when it goes on, all go on by themselves."""
+    story = play(adaptive(), flows(is_answered=True, back_s=12.0, goes_on_s=12.0), 16.0)
+    assert len([when_s for when_s, _ in story.flagged if when_s < 9.0]) == 1
+    assert len(story.flagged) <= 3  # probes, as some are slow for long
+
+
+def test_a_host_that_stays_away_is_left_to_the_attempts_own_time_outs():
+    """After a minute: else no attempt would be old enough to fail."""
+    story = play(adaptive(), flows(4, back_s=200.0, goes_on_s=200.0), 100.0)
+    assert 55.0 <= max(when_s for when_s, _ in story.flagged) <= 63.1
+
+
+def test_one_that_moves_is_no_blackout():
+    """Fifteen stand still and one goes on: they are stragglers, and are judged as such."""
+    moving = Stream(99, GIB, at(10 * MIB))
+    story = play(adaptive(), [*flows(15), moving], 5.6)
+    assert not [flag for flag in story.found if flag.is_probe]
+
+
+def test_a_last_file_whose_handshake_is_lost_is_asked_anew():
+    """Nobody is left to compare it with, and the kernel asks again over the same path; a dead host waits."""
+    for rate_bps, expected in ((10 * MIB, [2.7, 4.3, 7.8]), (0, [])):
+        others = [Stream(10 + n, 6 * MIB, at(rate_bps), latency_s=0.9) for n in range(2)]
+        lost = [Stream(0, MIB, at(0), start_s=1.1, connecting_since_s=1.1, mitigations=n) for n in range(4)]
+        for before, after in pairwise(lost):
+            before.again = after
+        story = play(adaptive(), [*others, lost[0]], 12.5)
+        assert [round(when_s, 1) for when_s, key in story.flagged if key == 0][:3] == expected

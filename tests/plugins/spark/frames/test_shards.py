@@ -25,6 +25,7 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.plugins.spark.frames import shards
 from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
 from cfetch.plugins.spark.frames.shard_spool import LARGE_BYTES, Spool, SpoolRoom, SpoolVolume
+from cfetch.plugins.spark.frames.shard_store import ShardStore
 from cfetch.plugins.spark.frames.shard_stream import ShardCommitment, ShardStream, StreamedShard
 from cfetch.plugins.spark.frames.shards import publish_shards, stage_shards
 from cfetch.tasks.shares.task import EntryList
@@ -165,7 +166,10 @@ def test_shards_in_an_object_store(origin, bucket, tmp_path):
     names = [*list(FILES)[:6], "gone.jpg"]
     rows = rows_of(origin, names)
     writer = pickle.loads(pickle.dumps(writer_of(f"{bucket.url.replace('s3://', 's3a://')}/set")))
-    staged = [stage(writer, rows[:4], "00000-00000"), stage(writer, rows[4:], "00000-00001")]
+    bucket.server.take_asked()
+    staged = [stage(writer, rows[:4], "00000-00000")]
+    assert bucket.server.take_asked() == {"HEAD": 1, "PUT": 2}  # a shard that waits is lost with its task
+    staged.append(stage(writer, rows[4:], "00000-00001"))
     assert not [key for key in objects() if not key.startswith("set/.cfetch/")]
     origin.requests.clear()
     again = writer_of(f"{bucket.url}/set")
@@ -187,6 +191,23 @@ def test_shards_in_an_object_store(origin, bucket, tmp_path):
     assert sorted(key for key in objects() if "/.cfetch/" not in key) == [
         *("set/00003.parquet", "set/00003.tar", "set/_SUCCESS"),
     ]
+
+
+def test_of_two_copies_of_a_shard_in_a_store_the_whole_one_counts(bucket, tmp_path):
+    """A copy of the task that misses files may end last, and changes nothing; nothing stays in the stage."""
+    store = ShardStore(f"{bucket.url}/set", os.environ, 30.0)
+    for text in ("whole", "with gaps"):
+        files = [tmp_path / f"shard{ending}" for ending in (".parquet", ".tar")]
+        for path in files:
+            path.write_text(text)
+        store.stage("a", files, has_all=text == "whole")
+    assert store.find_complete(["a", "b"]) == {"a"}
+    store.publish(["a"], overwrite=False, key="k")
+    assert [bucket.get(f"set/00000{ending}") for ending in (".tar", ".parquet")] == [b"whole"] * 2
+    objects = bucket.keys
+    assert not [key for key in objects() if "/.cfetch/shards/" in key]
+    assert store.finish("k")
+    assert bucket.get("set/00000.tar") == b"whole"
 
 
 @pytest.mark.parametrize("place", ["directory", "store"])

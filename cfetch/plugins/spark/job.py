@@ -259,9 +259,12 @@ def start_job(
         if may_begin():
             make_frame(spark, numbers, bring, "share int").collect()
 
-    return start_thread(
-        spark, run, tag, f"cfetch: download, {plural(len(numbers), 'share')} of {spec.instant}"
-    )
+    return start_thread(spark, run, tag, name_job(spec, plural(len(numbers), "share")))
+
+
+def name_job(spec: RunSpec, what: str) -> str:
+    """The job of a run as Spark's pages name it; ``what``: its tasks."""
+    return f"cfetch: download to {printable(', '.join(spec.settings.to))}, {what} of run {spec.instant}"
 
 
 def start_thread(spark: "SparkSession", work: Callable[[], T], tag: str, what: str) -> Future[T]:

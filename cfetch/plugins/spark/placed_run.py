@@ -25,6 +25,7 @@ from cfetch.plugins.spark.job import (
     find_driver_address,
     list_missing_settings,
     name_executor,
+    name_job,
     start_thread,
 )
 from cfetch.plugins.spark.preflight import Look
@@ -146,8 +147,7 @@ class _PlacedJob(SparkJob):
         self._placed = placed
         self._dealer = dealer
         self._looks_left = LEAVE_LOOKS
-        what = f"cfetch: download, {plural(slots, 'task')} of {spec.instant}"
-        self._future = start_thread(spark, self._run, self._tag, what)
+        self._future = start_thread(spark, self._run, self._tag, name_job(spec, plural(slots, "task")))
 
     def _run(self) -> None:
         """Run the tasks. Here a task lasts as long as the run, and a cluster may lose it often.

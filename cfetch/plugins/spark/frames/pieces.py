@@ -88,7 +88,7 @@ class PieceWork(NamedTuple):
     makes: bool
     sharers: int
     links: LinkAddress | LinkSource | None = None
-    totals: "Accumulator[TaskTally] | None" = None
+    totals: "Accumulator[TaskTally] | TaskTally | None" = None
     prefix: str = ""
 
     def begin_log(self) -> tuple[TaskLog, Beside]:
@@ -100,7 +100,7 @@ class PieceWork(NamedTuple):
         return log, Beside(opens, log)
 
     def end_log(self, log: TaskLog) -> None:
-        """Pass the totals of a piece to the driver; they arrive with the end of the task."""
+        """Add the totals of a piece; they go to the driver with the end of the task."""
         if self.totals is not None:
             self.totals.add(log.sum_up())
 

@@ -28,6 +28,7 @@ from cfetch.plugins.spark.frames.shard_spool import LARGE_BYTES, Spool, SpoolRoo
 from cfetch.plugins.spark.frames.shard_store import ShardStore
 from cfetch.plugins.spark.frames.shard_stream import ShardCommitment, ShardStream, StreamedShard
 from cfetch.plugins.spark.frames.shards import publish_shards, stage_shards
+from cfetch.show.format import size
 from cfetch.tasks.shares.task import EntryList
 from cfetch.tasks.shares.work import TaskCopy
 from tests.plugins.spark.serving import asked, serving
@@ -135,8 +136,8 @@ class Context:
         return 0
 
 
-def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
-    """Shards of four files, numbered in the order of partitions; a table of results beside each."""
+def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch, capfd):
+    """Shards of four files, numbered in the order of partitions; a table of results beside each; one line."""
     names = [*list(FILES)[:12], "gone.jpg"]
     rows = rows_of(origin, names)
     writer = writer_of(tmp_path)
@@ -145,7 +146,13 @@ def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
         monkeypatch.setattr("pyspark.TaskContext.get", lambda partition=partition: Context(partition))
         staged.append(writer.write(iter(pa.Table.from_pylist(part).to_batches(max_chunksize=3))))
     assert shown(tmp_path / "set") == []
+    capfd.readouterr()
     writer.commit(pickle.loads(pickle.dumps(staged)))
+    brought = sum(len(FILES[name]) for name in names[:-1])
+    assert capfd.readouterr().err == (
+        f"cfetch: 4 new shards in {tmp_path / 'set'}; this job's files: 12 files in place ({size(brought)} "
+        f"fetched), 1 failed, from 1 host\n"
+    )
     tables = [pq.read_table(tmp_path / "set" / f"{n:05d}.parquet").to_pylist() for n in range(4)]
     assert [len(table) for table in tables] == [4, 1, 4, 4]
     assert [row["path"] for table in tables for row in table] == [row["path"] for row in rows]

@@ -30,7 +30,6 @@ from cfetch.plugins.spark.job import (
 )
 from cfetch.plugins.spark.preflight import Look
 from cfetch.plugins.spark.work import make_frame
-from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
 from cfetch.storage.files import make_private, on_disk
@@ -38,7 +37,6 @@ from cfetch.storage.hanging_calls import call_within
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.placed_run import open_placed
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import RunSpec
@@ -49,25 +47,7 @@ if TYPE_CHECKING:
 LEAVE_LOOKS = 20  # of the driver, after all is over: a task that has not ended by then stands still
 
 
-class PlacedSparkEngine(ShareEngine):
-    """``volumes`` are directories that all executors see, as is ``state``. Used once."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        volumes: Volumes,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> None:
-        roots = tuple(volume.root for volume in volumes.local)
-        tasks = _PlacedSparkTasks(plan, volumes, settings, clock)
-        super().__init__(tasks, DriverSetup(plan, roots[0], state, settings, origin, clock, volumes=roots))
-
-
-class _PlacedSparkTasks(SparkTasks):
+class PlacedSparkTasks(SparkTasks):
     """Implements ``TaskRunner``."""
 
     sweeps = False  # the end of a task's connection tells its death, and its parts are kept at once

@@ -13,8 +13,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import NamedTuple
 
+from cfetch.base.entry_points import name_distribution
 from cfetch.base.errors import UsageError
-from cfetch.base.registry import SHIPPED, has_plugins, list_foreign_names, load, name_distribution
+from cfetch.base.registry import SHIPPED, has_plugins, list_foreign_names, load
 from cfetch.base.secret import printable
 from cfetch.base.version import __version__
 from cfetch.show.doctor_view import Extra, Installation, Package, PlugIn

@@ -1,11 +1,11 @@
 """A plan on the timeline of its destination: put there with its frozen manifest, and started there."""
 
 import shutil
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Patience:
         self._waits = waits
         self._announced: set[tuple[str, int]] = set()
         self._signals = ExitStack()
-        self._heard = threading.Event()
+        self._heard: SimpleQueue[None] = SimpleQueue()  # a handler may put in the midst of get
 
     def pause(self, held: Held, pause_s: float = 0.0) -> None:
         """Wait for ``pause_s``. Raises Held if the run is not waited for; Interrupted."""
@@ -56,7 +56,9 @@ class Patience:
         if (held.host, held.pid) not in self._announced:
             self._announced.add((held.host, held.pid))
             self._listener(PlanWaiting(t_s=0.0, reason=_reason(held)))
-        self._heard.wait(pause_s)
+        with suppress(Empty):
+            if self.interrupted is None:
+                self._heard.get(timeout=pause_s)
         interrupted = self._interruption() or self.interrupted
         if interrupted is not None:
             raise interrupted
@@ -67,7 +69,7 @@ class Patience:
 
     def _hear(self, interrupted: Interrupted) -> None:
         self.interrupted = interrupted
-        self._heard.set()
+        self._heard.put(None)
 
 
 class PlanOnTimeline:

@@ -8,6 +8,7 @@
     breaker.py    keeps work away from a failing host or volume (a value)     backoff.py   waits that double
     home.py       the user's home directory, which not every user has
     registry.py   finds plug-ins by their names; nothing in the core imports one
+    entry_points.py   those of other distributions, and the error that names one which fails
     schemes.py    the table of URL schemes
     threads.py    starts threads           version.py   the version of cfetch
     config/       options: one table of them, and the layers of their values

@@ -107,14 +107,18 @@ def list_installed(kind: str) -> list[str]:
 
 def list_foreign_names(kind: str) -> tuple[str, ...]:
     """The names of a kind that other distributions have, sorted; without those that are cfetch's own."""
-    return tuple(sorted({point.name for point in _list_foreign(kind)} - {*SHIPPED[kind]}))
+    from cfetch.base.entry_points import list_points  # the other names can be loaded without it
+
+    return tuple(sorted({point.name for point in list_points(kind)} - {*SHIPPED[kind]}))
 
 
 def find(kind: str, name: str) -> "EntryPoint | None":
     """The entry point of another distribution's plug-in; None: it is cfetch's own, or there is none."""
     if name in SHIPPED[kind]:
         return None
-    return next((point for point in _list_foreign(kind) if point.name == name), None)
+    from cfetch.base.entry_points import find_point  # as above
+
+    return find_point(kind, name)
 
 
 def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it is
@@ -128,10 +132,9 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - the kind says what it i
         point = find(kind, name)
         if point is None:
             raise UsageError(f"no plug-in of the kind {kind} is called {printable(name)}")
-        try:
-            return point.load()
-        except Exception as error:
-            raise make_plugin_error(kind, name, error) from error
+        from cfetch.base.entry_points import load_point  # as above
+
+        return load_point(kind, point)
     return import_object(place)
 
 
@@ -142,6 +145,8 @@ def import_part(kind: str, name: str, place: str, *, extra: str = "") -> Any:  #
     try:
         return import_object(place)
     except Exception as error:
+        from cfetch.base.entry_points import make_plugin_error  # as above
+
         raise make_plugin_error(kind, name, error, extra=extra) from error
 
 
@@ -159,11 +164,9 @@ def import_object(place: str) -> Any:  # noqa: ANN401 - as the place says
 
 def list_foreign(kind: str) -> Iterator[tuple[str, Any]]:
     """The names and objects of other distributions. Raises UsageError: one is broken."""
-    for point in _list_foreign(kind):
-        try:
-            yield point.name, point.load()
-        except Exception as error:
-            raise make_plugin_error(kind, point.name, error) from error
+    from cfetch.base.entry_points import list_points, load_point  # as above
+
+    return ((point.name, load_point(kind, point)) for point in list_points(kind))
 
 
 @cache
@@ -178,6 +181,8 @@ def find_source(name: str) -> Scheme | None:
         return None
     row = load("sources", name)
     if not isinstance(row, Scheme):
+        from cfetch.base.entry_points import make_plugin_error  # as above
+
         raise make_plugin_error("sources", name, TypeError("its object is no cfetch.base.schemes.Scheme"))
     return row._replace(name=name)
 
@@ -221,37 +226,3 @@ def has_plugins() -> bool:
     except ModuleNotFoundError:
         return False
     return True
-
-
-def name_distribution(kind: str, name: str) -> str:
-    """The distribution that a plug-in comes from, with its version, for messages; empty for cfetch's own."""
-    point = next((each for each in _list_foreign(kind) if each.name == name), None)
-    return "" if point is None or point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-def make_plugin_error(kind: str, name: str, error: Exception, *, extra: str = "") -> UsageError:
-    """Make the error that says which plug-in failed, and how; it is no bug in cfetch.
-
-    ``extra``: of its distribution, which has the libraries that it needs; else the entry point may name it,
-    as ``name = module:object [extra]``.
-    """
-    package = name_distribution(kind, name)
-    point = find(kind, name)
-    extras = extra or ("" if point is None else ",".join(point.extras))
-    if isinstance(error, ModuleNotFoundError) and extras and point is not None and point.dist is not None:
-        return UsageError(
-            f"the plug-in {printable(name)} ({kind}) of the package {package} needs the library "
-            f"{printable(error.name or '')}, which is not installed: "
-            f"pip install '{point.dist.name}[{extras}]'"
-        )
-    source = f" of the package {package}" if package else ""
-    return UsageError(
-        f"the plug-in {printable(name)} ({kind}){source} failed with {type(error).__name__}: "
-        f"{printable(str(error))}"
-    )
-
-
-def _list_foreign(kind: str) -> "tuple[EntryPoint, ...]":
-    from importlib.metadata import entry_points  # it takes 80 ms to import it and to read all distributions
-
-    return tuple(entry_points(group=f"cfetch.{kind}"))

@@ -11,7 +11,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Listener, RunNoted
-from cfetch.base.registry import load, name_distribution
+from cfetch.base.registry import load
 from cfetch.base.secret import printable
 from cfetch.straggler.guarded import GuardedPolicy
 from cfetch.straggler.knowledge import NOTHING, Knowledge
@@ -88,6 +88,8 @@ def _describe_fault(name: str, error: Exception) -> str:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         return f"a bug in cfetch: the policy {name} failed with {kind} at {place}"
+    from cfetch.base.entry_points import name_distribution  # few policies fail
+
     distribution = name_distribution("policies", name)
     package = f" of the package {distribution}" if distribution else ""
     return f"the policy {name}{package} failed with {kind}: {printable(str(error))}"

@@ -6,9 +6,10 @@ package is at fault.
 
 from collections.abc import Iterator, Sequence
 
+from cfetch.base.entry_points import make_plugin_error
 from cfetch.base.errors import UsageError
 from cfetch.base.events import Event, Listener, RunNoted
-from cfetch.base.registry import load, make_plugin_error
+from cfetch.base.registry import load
 
 
 def open_listeners(names: Sequence[str], emit: Listener) -> Iterator[Listener]:

@@ -77,7 +77,7 @@ def test_a_policy_that_flags_nobody_we_know_is_switched_off():
 def test_a_policy_of_a_package_that_cannot_be_made_is_named(monkeypatch):
     """With its text, as a usage error; it is no bug in cfetch."""
     point = EntryPoint("odd", "tests.straggler.test_guarded:fail", "cfetch.policies")
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [point])
+    monkeypatch.setattr("cfetch.base.entry_points.list_points", lambda _: (point,))
     with pytest.raises(
         UsageError, match=r"^the policy odd failed with ZeroDivisionError: secret; nothing was"
     ):

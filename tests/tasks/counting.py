@@ -14,12 +14,12 @@ VAIN_S = 60.0  # who waits for so long waits for ever
 class Counting:
     """Answers any GET with ``size_bytes`` bytes, ``delay_s`` after the request.
 
-    Before that the first ones wait until ``together`` are asked at a time and ``may_answer`` is set, as a
-    busy machine may ask late; they wait no longer than ``VAIN_S``.
+    Before that all but the first ``free`` wait until ``together`` are asked at a time and ``may_answer`` is
+    set, as a busy machine may ask late; they wait no longer than ``VAIN_S``.
     """
 
-    def __init__(self, size_bytes, delay_s, together):
-        self.size_bytes, self.delay_s, self.together = size_bytes, delay_s, together
+    def __init__(self, size_bytes, delay_s, together, free):
+        self.size_bytes, self.delay_s, self.together, self.free = size_bytes, delay_s, together, free
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.asking = self.open = 0
@@ -49,13 +49,14 @@ class Counting:
             self.open -= 1
 
     def _is_time(self):
-        return self.most_asking >= self.together and self.may_answer.is_set()
+        is_met = self.requests <= self.free or self.most_asking >= self.together
+        return is_met and self.may_answer.is_set()
 
 
 @contextmanager
-def counting(*, size_bytes=1000, delay_s=0.02, together=1):
+def counting(*, size_bytes=1000, delay_s=0.02, together=1, free=0):
     """One that runs while the ``with`` block does."""
-    origin, loop = Counting(size_bytes, delay_s, together), asyncio.new_event_loop()
+    origin, loop = Counting(size_bytes, delay_s, together, free), asyncio.new_event_loop()
     serving = served(origin.serve)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import CfetchError, UsageError
-from cfetch.base.registry import has_plugins, import_object, import_part, list_foreign, make_plugin_error
+from cfetch.base.registry import has_plugins, import_object, import_part, list_foreign
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -220,6 +220,8 @@ def _name_errors(name: str, reader: Reader) -> Reader:
         except (BrokenDocumentError, CfetchError):
             raise
         except Exception as error:
+            from cfetch.base.entry_points import make_plugin_error  # few readers fail
+
             raise make_plugin_error("formats", name, error) from error
 
     return read

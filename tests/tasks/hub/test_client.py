@@ -89,9 +89,9 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path):
 
 
 def test_a_task_uses_what_the_other_does_not(tmp_path):
-    """Four connections where its fixed share is one."""
+    """Four connections where its fixed share is one: each of the first answers brings one more."""
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
-    with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
+    with counting(together=PER_HOST, free=PER_HOST - 1) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST

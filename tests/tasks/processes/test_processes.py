@@ -341,14 +341,17 @@ LARGE = {f"d/{i}": Synthetic(f"d/{i}", 2 * MIB) for i in range(8)}
 
 
 @pytest.fixture
-def scene(tmp_path):
-    """A job as the command line runs it; it cannot end on its own while the test sees to its processes.
-
-    The server holds each file once, in its middle.
-    """
-    held = dict.fromkeys(LARGE, Fault(kind="stall", after_bytes=MIB, first=1))
+def holding():
+    """An origin that holds each file in its middle, until the test takes its faults away."""
+    held = dict.fromkeys(LARGE, Fault(kind="stall", after_bytes=MIB, first=0))
     with serving(LARGE, faults=held) as origin:
-        yield Scene(tmp_path, origin.url, Children(), job=Job(LARGE, hashed=tuple(LARGE)))
+        yield origin
+
+
+@pytest.fixture
+def scene(tmp_path, holding):
+    """A job as the command line runs it; it cannot end on its own while the test sees to its processes."""
+    return Scene(tmp_path, holding.url, Children(), job=Job(LARGE, hashed=tuple(LARGE)))
 
 
 def wait_for_parts(scene, process):
@@ -359,7 +362,7 @@ def wait_for_parts(scene, process):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT])
-def test_c101_a_signal_to_all_processes_ends_the_run_in_good_order(scene, number):
+def test_c101_a_signal_to_all_processes_ends_the_run_in_good_order(scene, holding, number):
     """As Ctrl-C does: exit code and words of one process, records of what was cut off, and no child stays."""
     process = started(command(scene, "--processes", "2", "--json"), start_new_session=True)
     wait_for_parts(scene, process)
@@ -375,6 +378,7 @@ def test_c101_a_signal_to_all_processes_ends_the_run_in_good_order(scene, number
     statuses = [line["status"] for line in lines if line["schema"] == "cfetch.file/1"]
     assert "cancelled" in statuses
     assert scene.wrong() == []
+    holding.script.faults = {}
     scene.finish()
 
 
@@ -390,7 +394,7 @@ def test_a_child_leaves_in_silence_when_its_parent_dies_at_the_start(had):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_children_leave_when_their_parent_is_killed(scene):
+def test_children_leave_when_their_parent_is_killed(scene, holding):
     """At once; and the next run goes on with what they have left."""
     process = started(command(scene, "--processes", "2", "--quiet"))
     wait_for_parts(scene, process)
@@ -402,6 +406,7 @@ def test_children_leave_when_their_parent_is_killed(scene):
     assert len(workers) == 2
     left = [path.stat().st_size for path in scene.to.glob(".cfetch/attempts/*/*/t*/*")]
     stands = sum(path.stat().st_size for path in scene.to.glob("d/*"))
+    holding.script.faults = {}
     assert scene.finish() == scene.job.total_bytes - sum(left) - stands
 
 

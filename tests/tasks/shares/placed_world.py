@@ -8,6 +8,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from greenlet import getcurrent, greenlet
 
 from cfetch.base import virtual_clock
 from cfetch.base.config.engine import PlacementOptions
@@ -21,6 +22,7 @@ from cfetch.tasks.shares.placed_batches import Placing
 from cfetch.tasks.shares.placed_shares import PlacedShares
 
 STEP_S = 0.25  # of a task, from word to word
+IDLE_S = 1.0  # until idle processes ask again
 FOR_EVER = 1e9
 SILENT_S = 60.0  # a process that stands still is killed
 MOST_STEPS = 800
@@ -28,24 +30,43 @@ REAPED, LOST, SILENT, DRIVER = "reaped by its parent", "lost by its node", "sile
 
 
 class VirtualLoop:
-    """Stands for the dealer's thread: its loop runs while somebody waits for it."""
+    """Stands for the dealer's thread: its loop runs while the world waits for it.
+
+    The world is a greenlet: to run the loop anew for each call takes twice the time.
+    """
 
     def __init__(self):
         self.loop = virtual_clock._VirtualLoop()
+        self.waiting = getcurrent()  # for the world, to which it gives what a call returns
+
+    def play(self, make):
+        """Return what ``make`` returns, which may use ``call``."""
+        try:
+            return self.loop.run_until_complete(self._serve(greenlet(make)))
+        finally:
+            self.loop.close()
+
+    async def _serve(self, world):
+        self.waiting = getcurrent()
+        said = world.switch()
+        while not world.dead:
+            try:
+                answer = await said
+            except BaseException as error:
+                said = world.throw(error)
+            else:
+                said = world.switch(answer)
+        left = asyncio.all_tasks() - {asyncio.current_task()}  # of dealers that have died
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        return said
 
     def call(self, work):
-        return self.loop.run_until_complete(work)
+        return self.waiting.switch(work)
 
     def close(self):
         """Nothing: the world looks once more."""
-
-    def end(self):
-        """End what dealers that have died have left."""
-        left = asyncio.all_tasks(self.loop)
-        for task in left:
-            task.cancel()
-        self.call(asyncio.wait(left) if left else asyncio.sleep(0))
-        self.loop.close()
 
 
 class Disk:
@@ -122,10 +143,16 @@ class Disk:
         pass
 
 
+def play(row, deaths):
+    """The world of a row at its end, with these deaths."""
+    loop = VirtualLoop()
+    return loop.play(lambda: World(row, deaths, loop).run())
+
+
 class World:
     """A run of ``row`` by its processes; ``deaths``: in which way who says a word (from 0) dies with it."""
 
-    def __init__(self, row, deaths):
+    def __init__(self, row, deaths, loop):
         self.plan, self.row, self.deaths = row.plan, row, deaths
         self.disks: list[Any] = [Disk(p, row) for p in range(len(row.loads))]
         for number, p in row.stands.items():
@@ -133,7 +160,7 @@ class World:
             self.disks[p].files |= dict.fromkeys((entry.path for entry in self.entries_of(number)), batch)
         for number, p in row.blocks.items():
             self.disks[p].blocked.add(self.entries_of(number)[-1].path)
-        self.loop = VirtualLoop()
+        self.loop = loop
         self.words: list[str] = []
         self.strays = 0
         self.began = 0  # steps of ``row.story`` that were taken
@@ -279,13 +306,14 @@ class World:
             self.take_story()
             if not self.processes:
                 break
+            said = len(self.words)
             for process in list(self.processes):
                 is_known = process in self.processes  # all are new once the driver has died
                 if is_known and self.step(process) and (self.row.is_in_turn or self.row.is_one_by_one):
                     break
             for turn in self.turns.values():
                 self.placed.renew(turn)
-            self.wait(STEP_S)
+            self.wait(STEP_S if len(self.words) > said else IDLE_S)
             self.land()
             self.hear()
             self.end_silence()
@@ -299,7 +327,6 @@ class World:
         self.land()
         self.placed.close()
         self.ended_s = self.now()
-        self.loop.end()
         return self
 
     def take_story(self):

@@ -25,7 +25,7 @@ import pytest
 from cfetch.engine.placement.chooser import Mode
 from cfetch.tasks.shares.task import EntryList
 from tests.engine.drive import entry_of
-from tests.tasks.shares.placed_world import DRIVER, FOR_EVER, LOST, REAPED, SILENT, SILENT_S, World
+from tests.tasks.shares.placed_world import DRIVER, FOR_EVER, LOST, REAPED, SILENT, SILENT_S, play
 
 FINISH, COUNT = Mode.FINISH, Mode.COUNT
 NONE: Mapping[int, Any] = MappingProxyType({})
@@ -152,11 +152,6 @@ ROWS = [
     ),
 ]
 WAYS = [REAPED, LOST, SILENT, DRIVER]
-
-
-def play(row, deaths):
-    """The world at its end."""
-    return World(row, deaths).run()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -5,8 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from cfetch.base.clock import Clock
+from cfetch.base.entry_points import make_plugin_error
 from cfetch.base.errors import UsageError
-from cfetch.base.registry import SHIPPED, find, list_names, load, make_plugin_error
+from cfetch.base.registry import SHIPPED, find, list_names, load
 from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl
 from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, show_name

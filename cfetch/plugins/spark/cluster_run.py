@@ -25,7 +25,7 @@ from cfetch.plugins.spark.job import (
     count_slots_to_come,
     find_driver_address,
     is_one_machine,
-    list_missing_settings,
+    note_missing_settings,
     start_job,
 )
 from cfetch.plugins.spark.open_shares import OpenShares, find_open_shares
@@ -86,9 +86,7 @@ class SparkTasks:
             slots=self.slots,
             per_host=self._settings.per_host,
         )
-        unset = list_missing_settings(self._spark) if self._open.numbers else []
-        lack = [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
-        return self._open.notes + lack
+        return self._open.notes + (note_missing_settings(self._spark) if self._open.numbers else [])
 
     @property
     def tasks(self) -> int:

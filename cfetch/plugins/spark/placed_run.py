@@ -23,9 +23,9 @@ from cfetch.plugins.spark.cluster_run import SparkJob, SparkTasks, find_source
 from cfetch.plugins.spark.dealer import ShareDealer
 from cfetch.plugins.spark.job import (
     find_driver_address,
-    list_missing_settings,
     name_executor,
     name_job,
+    note_missing_settings,
     start_thread,
 )
 from cfetch.plugins.spark.preflight import Look
@@ -84,8 +84,7 @@ class PlacedSparkTasks(SparkTasks):
         self._orders = directory
         with on_disk(directory):
             make_private(directory)
-        unset = list_missing_settings(self._spark)
-        return [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
+        return note_missing_settings(self._spark)
 
     @property
     def tasks(self) -> int:

@@ -42,6 +42,10 @@ class LinkAddress(NamedTuple):
     hub: HubAddress
     number: int
 
+    def open(self, _: ExitStack) -> "HubRefresher":
+        """As ``LinkSource.open``."""
+        return HubRefresher(self)
+
 
 class _LinkQuestion(msgspec.Struct, frozen=True):
     number: int

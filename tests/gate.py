@@ -15,6 +15,7 @@ class Gate:
     def __init__(self, files, marker, *, head_bytes=0):
         self.files, self.marker, self.head_bytes = files, marker, head_bytes
         self.url = ""
+        self.requests = 0
         self._opened = asyncio.Event()
 
     @asynccontextmanager
@@ -34,6 +35,7 @@ class Gate:
 
     async def _serve(self, reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
+        self.requests += 1
         name = head.split()[1].decode().lstrip("/").partition("?")[0]
         body = b"".join(pieces(self.files[name]))
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))

@@ -73,20 +73,22 @@ _OF_UNIX = ("fcntl", "resource", "termios")
 
 
 def add_verbs(word: str | None = None) -> None:
-    """Add only the verb ``word``; all verbs if ``word`` is no verb.
+    """Add only the verb ``word``; without a word all verbs. If it is no verb, all are added without options.
 
-    Typer inspects every parameter of every verb that it has; that takes longer than running one verb.
+    None of them can run then, and a list shows only what they are for. Typer inspects every parameter of
+    every verb that it has; that takes longer than running one verb.
     """
     if word is not None and (word in SHIPPED["verbs"] or find("verbs", word) is not None):
         _add_verb(word, load("verbs", word))
         return
+    verbs: dict[str, Any] = {}
     for name in list_installed("verbs"):
         try:
-            verb = load("verbs", name)
+            verbs[name] = load("verbs", name)
         except UsageError as error:  # one that does not load hides no other
             print(f"cfetch: {error}", file=sys.stderr)
-        else:
-            _add_verb(name, verb)
+    for name in sorted(verbs, key=lambda name: isinstance(verbs[name], typer.Typer)):  # groups come last
+        _add_verb(name, verbs[name] if word is None else _strip_options(verbs[name]))
 
 
 def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a group of them
@@ -97,6 +99,16 @@ def _add_verb(name: str, verb: Any) -> None:  # noqa: ANN401 - a function, or a 
     else:
         no_arguments_is_help = name not in ("bench", "doctor")
         app.command(name, cls=Command, rich_help_panel=None, no_args_is_help=no_arguments_is_help)(verb)
+
+
+def _strip_options(verb: Any) -> Callable[[], None]:  # noqa: ANN401 - as above
+    """What a list of verbs shows of this one."""
+
+    def refuse() -> None:
+        raise AssertionError("a word that is no verb ran one")
+
+    refuse.__doc__ = verb.info.help if isinstance(verb, typer.Typer) else verb.__doc__
+    return refuse
 
 
 def refuse_platform(name: str) -> str | None:
@@ -140,7 +152,7 @@ def main() -> None:
         )
         sys.exit(UsageError.exit_code)
     try:
-        add_verbs(word)
+        add_verbs(word or "")
         with collect_seldom():  # imports alone would make Python collect garbage a hundred times
             code = _run_verb(_load_completion() if _COMPLETION & {*sys.argv[1:]} else app)
     except UsageError as error:  # of the verb's plug-in, which does not load

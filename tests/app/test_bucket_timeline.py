@@ -10,6 +10,7 @@ from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.lab.bench.origin import Origin
 from tests.app.test_download import manifest_of
 from tests.cli.verbs import begun, cfetch, cfetch_plan, ended, whole
+from tests.gate import Gate
 
 FILES = {f"d/{i}": Synthetic(f"d/{i}", 200_000) for i in range(6)}
 SLOW = {name: Fault(kind="slow", rate_bps=2000, first=0) for name in list(FILES)[3:]}
@@ -100,17 +101,17 @@ async def test_a_paused_machine_that_wakes_up_has_lost_the_plan(bucket, on):
     assert own_keys(bucket) == [".cfetch/timeline.json"]
 
 
-async def test_of_two_machines_that_begin_at_once_only_one_has_the_plan(bucket, on):
+async def test_of_two_machines_that_begin_at_once_only_one_has_the_plan(bucket, on, tmp_path):
     """Every file is requested once."""
-    async with Origin(
-        FILES, {name: Fault(kind="slow", rate_bps=200_000, first=0) for name in FILES}
-    ) as origin:
+    async with Gate(FILES, tmp_path / "gate").open() as origin:
         data = manifest_of(origin, FILES)
-        words = ("download", "-", *at(bucket), "--no-mitigation")
-        children = [await begun(*words, stdin=data, **on(machine)) for machine in "ab"]
-        runs = sorted([await ended(child) for child in children], key=lambda run: run.code)
+        words = ("download", "-", *at(bucket), "--no-mitigation", "--stall-timeout", "10m")
+        ends = [asyncio.create_task(ended(await begun(*words, stdin=data, **on(name)))) for name in "ab"]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        (tmp_path / "gate").touch()
+        runs = sorted(await asyncio.gather(*ends), key=lambda run: run.code)
         assert [run.code for run in runs] == [0, 4], [run.err for run in runs]
-        assert len(origin.requests) == len(FILES)
+        assert origin.requests == len(FILES)
     assert [plan["epoch"] for plan in await plans(bucket, on("c"))] == [1]
 
 

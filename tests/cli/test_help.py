@@ -176,3 +176,16 @@ def test_instants_complete(tmp_path):
     assert listed[0] == listed[1]
     assert complete("bash", "plan", "show", "--to", target, "2") == {*re.findall(r"[\w-]+", instant)}
     assert complete("bash", "plan", "show", "--to", str(tmp_path / "none"), "2") == set()
+
+
+def test_a_list_of_verbs_inspects_no_option():
+    """To inspect the 900 of all verbs would take half of the time of ``cfetch --help``."""
+    code = (
+        "import typer; from cfetch.cli.app import add_verbs, app; add_verbs('');"
+        "verbs = typer.main.get_command(app).commands;"
+        "print(*(len(verb.params) for verb in verbs.values())); print(verbs['sync'].help)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    counts, purpose, *_ = ran.stdout.splitlines()
+    assert set(counts.split()) == {"0"}
+    assert purpose.startswith("Keep a directory equal to a source:")

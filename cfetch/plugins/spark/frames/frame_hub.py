@@ -43,7 +43,7 @@ class LinkAddress(NamedTuple):
     number: int
 
     def open(self, _: ExitStack) -> "HubRefresher":
-        """As ``LinkSource.open``."""
+        """Open the driver as a source, as ``LinkSource.open`` does."""
         return HubRefresher(self)
 
 

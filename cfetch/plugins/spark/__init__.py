@@ -49,6 +49,9 @@ def __getattr__(name: str) -> object:
 def register(spark: "SparkSession") -> None:
     """Make the formats of docs/data-source.md and docs/spark-download.md known to a session.
 
+    Spark looks the format of a write up in the session that is active in the writing thread, and a thread
+    begins without one. So a thread that writes calls this too: it makes ``spark`` the active session there.
+
     Raises:
         UsageError: PySpark is missing or too old, or the Python that Spark starts has no cfetch.
     """
@@ -61,7 +64,7 @@ def register(spark: "SparkSession") -> None:
         from cfetch.plugins.spark.frames.frame_hub import open_frame_hub
         from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
         from cfetch.plugins.spark.frames.source import FilesSource
-        from cfetch.plugins.spark.job import count_slots
+        from cfetch.plugins.spark.job import count_slots, find_context
 
         hub = open_frame_hub(session)
         given = {"slots": count_slots(session), "hub": None if hub is None else hub.address}
@@ -69,6 +72,8 @@ def register(spark: "SparkSession") -> None:
             _register_source(
                 session, type(source.__name__, (source,), given)
             )  # which no source can ask a session for
+        if find_context(session) is not None:
+            session.createDataFrame([], "id long")  # the only public call that makes a session active
         check_planning_python(session)
 
 

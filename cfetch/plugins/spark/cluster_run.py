@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, LocalFault
 from cfetch.base.events import Event, VolumeView
@@ -26,42 +25,25 @@ from cfetch.plugins.spark.job import (
     count_slots_to_come,
     find_driver_address,
     is_one_machine,
-    list_missing_settings,
+    note_missing_settings,
     start_job,
 )
 from cfetch.plugins.spark.open_shares import OpenShares, find_open_shares
 from cfetch.plugins.spark.preflight import Look, check_executors
 from cfetch.plugins.spark.session import spark_session
 from cfetch.plugins.spark.work import explain_failure
-from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.signals import keep_handlers
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.driver import DriverSetup, Job, ShareEngine
+from cfetch.tasks.shares.driver import Job
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.wire.network import make_network
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class SparkEngine(ShareEngine):
-    """``state`` is a directory that all executors see, ``root`` another, or a store. Used once."""
-
-    def __init__(
-        self,
-        plan: Frozen,
-        root: Path | str,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> None:
-        super().__init__(SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock))
 
 
 class SparkTasks:
@@ -104,9 +86,7 @@ class SparkTasks:
             slots=self.slots,
             per_host=self._settings.per_host,
         )
-        unset = list_missing_settings(self._spark) if self._open.numbers else []
-        lack = [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
-        return self._open.notes + lack
+        return self._open.notes + (note_missing_settings(self._spark) if self._open.numbers else [])
 
     @property
     def tasks(self) -> int:

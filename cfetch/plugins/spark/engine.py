@@ -57,9 +57,12 @@ class SparkPlugin:
         clock: Clock,
     ) -> Engine:
         """Make the engine that brings the plan by a job."""
-        from cfetch.plugins.spark.cluster_run import SparkEngine
+        from cfetch.plugins.spark.cluster_run import SparkTasks
+        from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        return SparkEngine(plan, root, state, settings, origin=origin, clock=clock)
+        return ShareEngine(
+            SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock)
+        )
 
     def make_placed_engine(
         self,
@@ -72,6 +75,9 @@ class SparkPlugin:
         clock: Clock,
     ) -> Engine:
         """Make the engine that brings the plan to several directories by a job."""
-        from cfetch.plugins.spark.placed_run import PlacedSparkEngine
+        from cfetch.plugins.spark.placed_run import PlacedSparkTasks
+        from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        return PlacedSparkEngine(plan, volumes, state, settings, origin=origin, clock=clock)
+        roots = tuple(volume.root for volume in volumes.local)
+        setup = DriverSetup(plan, roots[0], state, settings, origin, clock, volumes=roots)
+        return ShareEngine(PlacedSparkTasks(plan, volumes, settings, clock), setup)

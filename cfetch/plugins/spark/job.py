@@ -65,11 +65,12 @@ def is_one_machine(spark: "SparkSession") -> bool:
     return count_local_slots(spark.conf.get("spark.master", "") or "") is not None
 
 
-def list_missing_settings(spark: "SparkSession") -> list[str]:
-    """Settings that matter for a download and that a given session lacks."""
+def note_missing_settings(spark: "SparkSession") -> list[str]:
+    """A note of the settings that matter for a download and that a given session lacks."""
     if is_one_machine(spark):  # there is no other for a copy
         return []
-    return [f"{name}={SETTINGS[name]}" for name in ADVISED if spark.conf.get(name, "false") != SETTINGS[name]]
+    unset = [f"{key}={SETTINGS[key]}" for key in ADVISED if spark.conf.get(key, "false") != SETTINGS[key]]
+    return [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
 
 
 def count_slots(spark: "SparkSession") -> int:
@@ -259,9 +260,12 @@ def start_job(
         if may_begin():
             make_frame(spark, numbers, bring, "share int").collect()
 
-    return start_thread(
-        spark, run, tag, f"cfetch: download, {plural(len(numbers), 'share')} of {spec.instant}"
-    )
+    return start_thread(spark, run, tag, name_job(spec, plural(len(numbers), "share")))
+
+
+def name_job(spec: RunSpec, what: str) -> str:
+    """The job of a run as Spark's pages name it; ``what``: its tasks."""
+    return f"cfetch: download to {printable(', '.join(spec.settings.to))}, {what} of run {spec.instant}"
 
 
 def start_thread(spark: "SparkSession", work: Callable[[], T], tag: str, what: str) -> Future[T]:

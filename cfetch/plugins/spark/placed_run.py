@@ -23,13 +23,13 @@ from cfetch.plugins.spark.cluster_run import SparkJob, SparkTasks, find_source
 from cfetch.plugins.spark.dealer import ShareDealer
 from cfetch.plugins.spark.job import (
     find_driver_address,
-    list_missing_settings,
     name_executor,
+    name_job,
+    note_missing_settings,
     start_thread,
 )
 from cfetch.plugins.spark.preflight import Look
 from cfetch.plugins.spark.work import make_frame
-from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
 from cfetch.storage.files import make_private, on_disk
@@ -37,7 +37,6 @@ from cfetch.storage.hanging_calls import call_within
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.placed_run import open_placed
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import RunSpec
@@ -48,25 +47,7 @@ if TYPE_CHECKING:
 LEAVE_LOOKS = 20  # of the driver, after all is over: a task that has not ended by then stands still
 
 
-class PlacedSparkEngine(ShareEngine):
-    """``volumes`` are directories that all executors see, as is ``state``. Used once."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        volumes: Volumes,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> None:
-        roots = tuple(volume.root for volume in volumes.local)
-        tasks = _PlacedSparkTasks(plan, volumes, settings, clock)
-        super().__init__(tasks, DriverSetup(plan, roots[0], state, settings, origin, clock, volumes=roots))
-
-
-class _PlacedSparkTasks(SparkTasks):
+class PlacedSparkTasks(SparkTasks):
     """Implements ``TaskRunner``."""
 
     sweeps = False  # the end of a task's connection tells its death, and its parts are kept at once
@@ -103,8 +84,7 @@ class _PlacedSparkTasks(SparkTasks):
         self._orders = directory
         with on_disk(directory):
             make_private(directory)
-        unset = list_missing_settings(self._spark)
-        return [f"the Spark session lacks {', '.join(unset)}; see docs/spark.md"] if unset else []
+        return note_missing_settings(self._spark)
 
     @property
     def tasks(self) -> int:
@@ -146,8 +126,7 @@ class _PlacedJob(SparkJob):
         self._placed = placed
         self._dealer = dealer
         self._looks_left = LEAVE_LOOKS
-        what = f"cfetch: download, {plural(slots, 'task')} of {spec.instant}"
-        self._future = start_thread(spark, self._run, self._tag, what)
+        self._future = start_thread(spark, self._run, self._tag, name_job(spec, plural(slots, "task")))
 
     def _run(self) -> None:
         """Run the tasks. Here a task lasts as long as the run, and a cluster may lose it often.

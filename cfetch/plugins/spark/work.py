@@ -53,12 +53,12 @@ def make_frame(
 ) -> "DataFrame":
     """The batches that ``work`` yields for the items, in their order; each item is a task."""
 
-    def run(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":
+    def cfetch_task(batches: "Iterator[RecordBatch]") -> "Iterator[RecordBatch]":  # as Spark's plans name it
         for batch in batches:
             for position in batch.column(0).to_pylist():
                 yield from work(items[position])
 
-    return spark.range(0, len(items), 1, numPartitions=max(1, len(items))).mapInArrow(run, schema)
+    return spark.range(0, len(items), 1, numPartitions=max(1, len(items))).mapInArrow(cfetch_task, schema)
 
 
 def run_tasks(spark: "SparkSession", items: Sequence[T], work: Callable[[T], R], kind: type[R]) -> list[R]:

@@ -20,7 +20,7 @@ from cfetch.base.events import EntryFinished, Event, Progress, RunNoted, RunStar
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark import cluster_run
-from cfetch.plugins.spark.job import count_slots, list_missing_settings, start_job
+from cfetch.plugins.spark.job import count_slots, note_missing_settings, start_job
 from cfetch.plugins.spark.share_files import ShareFiles
 from cfetch.plugins.spark.work import find_task_fault
 from cfetch.run.fresh_links import ManifestRef
@@ -288,10 +288,10 @@ def session_of(**values) -> Any:
 
 def test_a_session_of_somebody_else_is_told_what_it_lacks(spark):
     """On a cluster; on one machine there is no other for a copy."""
-    assert list_missing_settings(session_of(spark_master="spark://m:7077", spark_speculation="true")) == [
-        "spark.excludeOnFailure.enabled=true"
+    assert note_missing_settings(session_of(spark_master="spark://m:7077", spark_speculation="true")) == [
+        "the Spark session lacks spark.excludeOnFailure.enabled=true; see docs/spark.md"
     ]
-    assert list_missing_settings(session_of(spark_master="local[4]")) == list_missing_settings(spark) == []
+    assert note_missing_settings(session_of(spark_master="local[4]")) == note_missing_settings(spark) == []
     conf = spark.sparkContext._jsc.sc().conf()
     conf.set("spark.default.parallelism", "7")  # a host's limit would be divided by 7, or by 1
     try:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from cfetch.base.clock import SystemClock
-from cfetch.plugins.spark.cluster_run import SparkEngine
+from cfetch.plugins.spark.engine import SparkPlugin
 from cfetch.run.fresh_links import ManifestRef
 from tests.run.engines import EngineContract
 
@@ -18,7 +18,7 @@ class TestSparkEngine(EngineContract):
     @contextmanager
     def engine_of(self, scene):
         """The state is in the destination, as tasks must see both."""
-        yield SparkEngine(
+        yield SparkPlugin().make_engine(
             scene.plan,
             scene.to,
             scene.to / ".cfetch",

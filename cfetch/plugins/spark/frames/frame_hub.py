@@ -42,6 +42,10 @@ class LinkAddress(NamedTuple):
     hub: HubAddress
     number: int
 
+    def open(self, _: ExitStack) -> "HubRefresher":
+        """Open the driver as a source, as ``LinkSource.open`` does."""
+        return HubRefresher(self)
+
 
 class _LinkQuestion(msgspec.Struct, frozen=True):
     number: int

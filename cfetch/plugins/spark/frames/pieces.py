@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.plugins.spark.frames.frame import make_frame_directory
-from cfetch.plugins.spark.frames.frame_hub import HubRefresher, LinkAddress
+from cfetch.plugins.spark.frames.frame_hub import LinkAddress
 from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.renewing import LinkSource
@@ -39,7 +39,7 @@ from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, make_private, on_disk
 from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
-from cfetch.tasks.shares.task import Beside, OpenLinks, bring_share
+from cfetch.tasks.shares.task import Beside, bring_share
 from cfetch.tasks.shares.task_destination import TaskDestination, directory_destination, store_destination
 from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
 
@@ -88,25 +88,18 @@ class PieceWork(NamedTuple):
     makes: bool
     sharers: int
     links: LinkAddress | LinkSource | None = None
-    totals: "Accumulator[TaskTally] | None" = None
+    totals: "Accumulator[TaskTally] | TaskTally | None" = None
     prefix: str = ""
 
     def begin_log(self) -> tuple[TaskLog, Beside]:
         """The log of a piece, and what goes beside its pool: that, and the source of fresh links."""
-        log, links = TaskLog(), self.links
-        opens: OpenLinks | None = None if links is None or isinstance(links, LinkAddress) else links.open
-        if isinstance(links, LinkAddress):
-            opens = partial(_ask_driver, links)
-        return log, Beside(opens, log)
+        log = TaskLog()
+        return log, Beside(None if self.links is None else self.links.open, log)
 
     def end_log(self, log: TaskLog) -> None:
-        """Pass the totals of a piece to the driver; they arrive with the end of the task."""
+        """Add the totals of a piece; they go to the driver with the end of the task."""
         if self.totals is not None:
             self.totals.add(log.sum_up())
-
-
-def _ask_driver(address: LinkAddress, _: ExitStack) -> HubRefresher:
-    return HubRefresher(address)
 
 
 def open_row_directory(options: Options, spec: RunSpec) -> None:

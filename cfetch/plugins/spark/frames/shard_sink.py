@@ -5,6 +5,7 @@ when all tasks are over, or none.
 """
 
 import hashlib
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from cfetch.base.errors import ConfigError
+from cfetch.base.secret import printable
 from cfetch.plugins.spark.frames.frame import make_run_spec
 from cfetch.plugins.spark.frames.options import Options, read_options
 from cfetch.plugins.spark.frames.pieces import (
@@ -32,8 +34,10 @@ from cfetch.plugins.spark.frames.shards import (
     publish_shards,
     stage_shards,
 )
+from cfetch.plugins.spark.frames.task_log import TaskTally
 from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.work import current_task
+from cfetch.show.format import plural
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.shares.work import TaskCopy
 
@@ -43,10 +47,11 @@ FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's f
 
 @dataclass
 class StagedShards(WriterCommitMessage):
-    """The names of a task's shards in the stage."""
+    """The names of a task's shards in the stage, and what it has brought for them."""
 
     partition: int
     names: list[str]
+    tally: TaskTally
 
 
 class WebdatasetSink(DataSource):
@@ -148,20 +153,29 @@ class ShardWriter(DataSourceArrowWriter):
         context = current_task()
         partition, task = context.partitionId(), context.taskAttemptId()
         if self._is_over:
-            return StagedShards(partition, [])
+            return StagedShards(partition, [], TaskTally())
         copy = TaskCopy(partition, task, context.attemptNumber(), name_executor())
         pieces = enumerate(cut_pieces(iterator, self._files_per_shard))
         groups = group_shards((f"{partition:05d}-{number:05d}", table) for number, table in pieces)
-        names = [name for group in groups for name in stage_shards(self._job, group, copy=copy)]
-        return StagedShards(partition, names)
+        tally = TaskTally()
+        job = self._job._replace(work=self._job.work._replace(totals=tally))
+        names = [name for group in groups for name in stage_shards(job, group, copy=copy)]
+        return StagedShards(partition, names, tally)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish all shards, in the order of partitions. Raises LocalFault."""
+        """Publish all shards, in the order of partitions, and log it. Raises LocalFault."""
         staged = [message for message in messages if isinstance(message, StagedShards)]
         staged.sort(key=lambda message: message.partition)
         names = [name for message in staged for name in message.names]
         if not self._is_over:
             publish_shards(self._job, names, overwrite=self._overwrite, key=self._key)
+        tally = TaskTally()
+        for message in staged:
+            tally.add(message.tally)
+        shown = printable(self._job.work.options.settings.to[0])
+        # Spark calls this in a process of its own, where nobody has set up logging; it keeps the stream.
+        sys.stderr.write(f"cfetch: {plural(len(names), 'new shard')} in {shown}; this job's files: {tally}\n")
+        sys.stderr.flush()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave whole shards in the stage: the same command finds them."""

@@ -19,9 +19,10 @@ from cfetch.storage.files import STATE_NAME
 STAGE = f"{STATE_NAME}/shards"
 KEYS = f"{STATE_NAME}/shard-keys"
 NUMBERS = f"{STATE_NAME}/shard-numbers"
-WHOLE = ".whole"  # behind a shard's name: all of it is there, and no file of it has failed
+GAPS = ".gaps"  # behind the name of a shard of which files have failed: a later attempt makes it again
 AT_ONCE = 8  # copies under way: a store makes one of 100 MB in about a second
-ENDINGS = (".tar", ".parquet")
+TABLE = ".parquet"
+ENDINGS = (".tar", TABLE)  # the table last: a shard is there when its table is
 _SHARD = re.compile(r"([0-9]{5,})\.(?:tar|parquet)\Z")
 
 T = TypeVar("T")
@@ -34,25 +35,40 @@ class ShardStore:
         self.url = url
         self._login = pick_login(url, env)
         self._timeout_s = timeout_s
+        self._store: ObjectStore | None = None  # kept for its connections
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the store of this process."""
+        return self.__dict__ | {"_store": None}
 
     def check(self) -> None:
         """Raise VolumeFault, UsageError: the store cannot be used."""
         self._run(lambda store: store.read_first())
 
-    def is_complete(self, name: str) -> bool:
-        """Whether a task has staged the shard, with all of its files."""
-        return self._run(lambda store: store.find_object(f"{STAGE}/{name}{WHOLE}")) is not None
+    def find_complete(self, names: Sequence[str]) -> set[str]:
+        """Those of the shards that a task has staged with all of their files."""
+
+        async def find(store: ObjectStore) -> set[str]:
+            free = asyncio.Semaphore(AT_ONCE)
+
+            async def is_staged(name: str) -> bool:
+                async with free:
+                    return await store.find_object(f"{STAGE}/{name}{TABLE}") is not None
+
+            staged = await asyncio.gather(*map(is_staged, names))
+            return {name for name, is_there in zip(names, staged, strict=True) if is_there}
+
+        return self._run(find)
 
     def stage(self, name: str, files: Sequence[Path], *, has_all: bool) -> None:
-        """Put the files of a shard, the table last: the shard is there when its table is."""
+        """Put the files of a shard; ``has_all``: none has failed."""
+        key = f"{STAGE}/{name}" if has_all else f"{STAGE}/{name}{GAPS}"
         ordered = sorted(files, key=lambda path: ENDINGS.index(path.suffix))
         sized = [(path, path.stat().st_size) for path in ordered]
 
         async def put(store: ObjectStore) -> None:
             for path, size_bytes in sized:
-                await store.put_pieces(f"{STAGE}/{name}{path.suffix}", path, size_bytes)
-            if has_all:
-                await store.put(f"{STAGE}/{name}{WHOLE}", b"")
+                await store.put_pieces(f"{key}{path.suffix}", path, size_bytes)
 
         self._run(put)
 
@@ -64,7 +80,8 @@ class ShardStore:
 
         async def publish(store: ObjectStore) -> None:
             staged = set(await store.names(f"{STAGE}/"))
-            refuse_gone([name for name in names if f"{name}.parquet" not in staged], names, self.url)
+            gone = [name for name in names if staged.isdisjoint((f"{name}{TABLE}", f"{name}{GAPS}{TABLE}"))]
+            refuse_gone(gone, names, self.url)
             there = {path: int(match[1]) for path in await store.names("") if (match := _SHARD.match(path))}
             numbers = await _take_numbers(store, len(names), max(there.values(), default=-1) + 1)
             pairs = list(zip(names, numbers, strict=True))
@@ -91,21 +108,35 @@ class ShardStore:
 
     def _run(self, call: Callable[[ObjectStore], Awaitable[T]]) -> T:
         async def run() -> T:
-            store = ObjectStore(self.url, timeout_s=self._timeout_s, is_only=True, config=self._login or None)
-            return await call(store)
+            if self._store is None:
+                self._store = ObjectStore(
+                    self.url, timeout_s=self._timeout_s, is_only=True, config=self._login or None
+                )
+            return await call(self._store)
 
         return asyncio.run(run())
 
 
 async def _copy_all(store: ObjectStore, pairs: Sequence[tuple[str, int]], staged: set[str]) -> None:
-    """Copy what is staged to its number, and then remove it from the stage."""
+    """Copy what is staged to its number, and then remove it from the stage.
+
+    Two copies of a task may leave a shard with and one without gaps: the one without counts. The other goes
+    before the copies, and tables go last: so who ends an interrupted job chooses the same.
+    """
     free = asyncio.Semaphore(AT_ONCE)
-    targets = {
-        f"{STAGE}/{name}{ending}": f"{number:05d}{ending}"
-        for name, number in pairs
-        for ending in ENDINGS
-        if f"{name}{ending}" in staged
-    }
+    targets: dict[str, str] = {}
+    others: list[str] = []
+    for name, number in pairs:
+        chosen, other = name, f"{name}{GAPS}"
+        if f"{name}{TABLE}" not in staged:
+            chosen, other = other, chosen
+        for ending in ENDINGS:
+            if f"{chosen}{ending}" in staged:
+                targets[f"{STAGE}/{chosen}{ending}"] = f"{number:05d}{ending}"
+            if f"{other}{ending}" in staged:
+                others.append(f"{STAGE}/{other}{ending}")
+    if others:
+        await store.delete(others)
 
     async def copy(source: str) -> None:
         async with free:
@@ -118,9 +149,9 @@ async def _copy_all(store: ObjectStore, pairs: Sequence[tuple[str, int]], staged
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     await store.put("_SUCCESS", b"")
-    left = [f"{STAGE}/{name}{WHOLE}" for name, _ in pairs if f"{name}{WHOLE}" in staged]
-    if targets:
-        await store.delete([*left, *targets])
+    for ending in ENDINGS:
+        if copied := [source for source in targets if source.endswith(ending)]:
+            await store.delete(copied)
 
 
 async def _take_numbers(store: ObjectStore, count: int, first: int) -> list[int]:

@@ -124,7 +124,7 @@ def stage_shards(job: ShardJob, group: Sequence[Planned], *, copy: TaskCopy) -> 
         require_on_executor(job.stage)
     made = [_MadeShard(job, table, place) for place, table in group]
     names = [shard.name for shard in made]
-    missing = [shard for shard in made if not shard.is_there()]
+    missing = _list_missing(job, made)
     if missing:
         with make_scratch() as scratch:
             _bring_shards(job, missing[::-1] if copy.attempt else missing, copy, scratch)
@@ -146,9 +146,7 @@ class _MadeShard:
         self._job = job
 
     def is_there(self) -> bool:
-        """Whether it is in the stage, and has all of its files."""
-        if self._job.store is not None:
-            return self._job.store.is_complete(self.name)
+        """Whether it is in the stage, a directory, and has all of its files."""
         return _is_complete(self._job.stage / f"{self.name}{PARQUET}")
 
     def write(self, result: ShareResult, spool: Spool, scratch: Path) -> None:
@@ -190,6 +188,14 @@ class _MadeShard:
         if job.is_tar:
             (job.stage / f"{self.name}{TAR}{new}").replace(job.stage / f"{self.name}{TAR}")
         table.replace(job.stage / f"{self.name}{PARQUET}")
+
+
+def _list_missing(job: ShardJob, made: Sequence[_MadeShard]) -> list[_MadeShard]:
+    """The shards that no task has staged with all of their files."""
+    if job.store is None:
+        return [shard for shard in made if not shard.is_there()]
+    complete = job.store.find_complete([shard.name for shard in made])
+    return [shard for shard in made if shard.name not in complete]
 
 
 def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scratch: Path) -> None:

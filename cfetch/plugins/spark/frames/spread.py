@@ -52,12 +52,10 @@ def choose_spread(
     """
     if tasks is not None and not 0 <= tasks <= MOST_TASKS:
         raise ConfigError(f"tasks must be a whole number from 0 to {MOST_TASKS:,}")
-    spark = df.sparkSession
     is_limited = settings.per_host or settings.rate or settings.limit_rate or settings.limit_rate_per_host
+    slots = count_slots_to_come(df.sparkSession, waits=bool(is_limited), profile=profile)
     if tasks == 0 or (tasks is None and _is_partitioned(df)):
-        slots = count_slots_to_come(spark, waits=bool(is_limited), profile=profile)
         return Spread(None, slots, slots)
-    slots = count_slots_to_come(spark, waits=bool(is_limited), profile=profile)
     number = tasks or min(MOST_TASKS, TASKS_A_SLOT * slots)
     at_a_time = min(number, slots)
     return Spread(number, at_a_time, min(at_a_time, settings.per_host or at_a_time))

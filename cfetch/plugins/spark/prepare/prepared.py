@@ -17,7 +17,6 @@ from cfetch.manifest.plan import PREPARED_NAME
 from cfetch.plugins.spark.share_files import ShareFiles
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.storage.group_rights import make_directory
-from cfetch.tasks.shares.work import Share
 
 PLAN = "plan"
 
@@ -84,10 +83,6 @@ class PreparedPlan(msgspec.Struct, frozen=True, kw_only=True):
             per_file=self.shares_per_file,
             own_headers=self.own_headers,
         )
-
-    def share(self, number: int) -> Share:
-        """The entries of a share. Raises LocalFault: it cannot be read here."""
-        return self.share_files.read_share(number)
 
     def entries(self) -> Iterator[Entry]:
         """All entries, share by share. Raises LocalFault."""

@@ -25,8 +25,10 @@ from cfetch.manifest.entry import Digest, Entry, SafePath
 from cfetch.plugins.spark.frames import shards
 from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
 from cfetch.plugins.spark.frames.shard_spool import LARGE_BYTES, Spool, SpoolRoom, SpoolVolume
+from cfetch.plugins.spark.frames.shard_store import ShardStore
 from cfetch.plugins.spark.frames.shard_stream import ShardCommitment, ShardStream, StreamedShard
 from cfetch.plugins.spark.frames.shards import publish_shards, stage_shards
+from cfetch.show.format import size
 from cfetch.tasks.shares.task import EntryList
 from cfetch.tasks.shares.work import TaskCopy
 from tests.plugins.spark.serving import asked, serving
@@ -134,8 +136,8 @@ class Context:
         return 0
 
 
-def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
-    """Shards of four files, numbered in the order of partitions; a table of results beside each."""
+def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch, capfd):
+    """Shards of four files, numbered in the order of partitions; a table of results beside each; one line."""
     names = [*list(FILES)[:12], "gone.jpg"]
     rows = rows_of(origin, names)
     writer = writer_of(tmp_path)
@@ -144,7 +146,13 @@ def test_tasks_stage_and_the_driver_publishes(origin, tmp_path, monkeypatch):
         monkeypatch.setattr("pyspark.TaskContext.get", lambda partition=partition: Context(partition))
         staged.append(writer.write(iter(pa.Table.from_pylist(part).to_batches(max_chunksize=3))))
     assert shown(tmp_path / "set") == []
+    capfd.readouterr()
     writer.commit(pickle.loads(pickle.dumps(staged)))
+    brought = sum(len(FILES[name]) for name in names[:-1])
+    assert capfd.readouterr().err == (
+        f"cfetch: 4 new shards in {tmp_path / 'set'}; this job's files: 12 files in place ({size(brought)} "
+        f"fetched), 1 failed, from 1 host\n"
+    )
     tables = [pq.read_table(tmp_path / "set" / f"{n:05d}.parquet").to_pylist() for n in range(4)]
     assert [len(table) for table in tables] == [4, 1, 4, 4]
     assert [row["path"] for table in tables for row in table] == [row["path"] for row in rows]
@@ -165,7 +173,10 @@ def test_shards_in_an_object_store(origin, bucket, tmp_path):
     names = [*list(FILES)[:6], "gone.jpg"]
     rows = rows_of(origin, names)
     writer = pickle.loads(pickle.dumps(writer_of(f"{bucket.url.replace('s3://', 's3a://')}/set")))
-    staged = [stage(writer, rows[:4], "00000-00000"), stage(writer, rows[4:], "00000-00001")]
+    bucket.server.take_asked()
+    staged = [stage(writer, rows[:4], "00000-00000")]
+    assert bucket.server.take_asked() == {"HEAD": 1, "PUT": 2}  # a shard that waits is lost with its task
+    staged.append(stage(writer, rows[4:], "00000-00001"))
     assert not [key for key in objects() if not key.startswith("set/.cfetch/")]
     origin.requests.clear()
     again = writer_of(f"{bucket.url}/set")
@@ -187,6 +198,23 @@ def test_shards_in_an_object_store(origin, bucket, tmp_path):
     assert sorted(key for key in objects() if "/.cfetch/" not in key) == [
         *("set/00003.parquet", "set/00003.tar", "set/_SUCCESS"),
     ]
+
+
+def test_of_two_copies_of_a_shard_in_a_store_the_whole_one_counts(bucket, tmp_path):
+    """A copy of the task that misses files may end last, and changes nothing; nothing stays in the stage."""
+    store = ShardStore(f"{bucket.url}/set", os.environ, 30.0)
+    for text in ("whole", "with gaps"):
+        files = [tmp_path / f"shard{ending}" for ending in (".parquet", ".tar")]
+        for path in files:
+            path.write_text(text)
+        store.stage("a", files, has_all=text == "whole")
+    assert store.find_complete(["a", "b"]) == {"a"}
+    store.publish(["a"], overwrite=False, key="k")
+    assert [bucket.get(f"set/00000{ending}") for ending in (".tar", ".parquet")] == [b"whole"] * 2
+    objects = bucket.keys
+    assert not [key for key in objects() if "/.cfetch/shards/" in key]
+    assert store.finish("k")
+    assert bucket.get("set/00000.tar") == b"whole"
 
 
 @pytest.mark.parametrize("place", ["directory", "store"])

@@ -1,6 +1,7 @@
 """Tables and views of SQL over a manifest, in real sessions; the Python that these start."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -122,6 +123,20 @@ def test_a_python_without_cfetch_is_named_with_the_remedy(spark, tmp_path, monke
     assert str(caught.value).endswith(f"that is {sys.executable}, set before the session is made")
     monkeypatch.undo()
     register(spark)
+
+
+def test_a_thread_that_registers_can_write(spark, tmp_path):
+    """Spark looks the format up in the session that is active in the writing thread; a new one has none."""
+    path = str(tmp_path / "shards")
+
+    def write():
+        register(spark)
+        rows = spark.range(1).selectExpr("'not a link' as url")
+        rows.write.format("cfetch.webdataset").mode("append").save(path)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(write).result()
+    assert [row.status for row in spark.read.parquet(f"{path}/00000.parquet").collect()] == ["failed"]
 
 
 def test_sql_finds_the_format_without_python(spark, tmp_path):

@@ -28,7 +28,7 @@ SMALL_UNIT = 4_000  # bytes: each manifest here is cut
 
 def entries_of(plan):
     """All entries in the order of their ids."""
-    shares = [plan.share(number).entries for number in range(len(plan.cost_s))]
+    shares = [plan.share_files.read_share(number).entries for number in range(len(plan.cost_s))]
     return sorted((one for share in shares for one in share), key=lambda one: one.id)
 
 
@@ -202,7 +202,7 @@ def test_one_manifest_has_the_digest_ids_and_shares_of_every_run(spark, tmp_path
             assert (plan.digest, plan.total_bytes) == (one.digest, one.total_bytes)
             assert entries_of(plan) == [one.entry(index) for index in range(len(one))]
             assert plan.headers == one.headers
-    first, second = ([plan.share(at) for at in range(len(plan.cost_s))] for plan in plans)
+    first, second = ([plan.share_files.read_share(at) for at in range(len(plan.cost_s))] for plan in plans)
     assert first == second
     assert plans[0].cost_s == plans[1].cost_s == sorted(plans[0].cost_s, reverse=True)
     assert plans[0].hosts == 10

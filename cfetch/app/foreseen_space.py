@@ -23,8 +23,10 @@ def foresee_room(plan: Plan, volumes: Volumes, settings: Settings) -> list[str]:
     if len(volumes.roots) < 2 or not len(plan) or (disks := volumes.disks()) is None:
         return []
     rooms = [max(0, room - reserve_bytes(room)) for _, room in disks]
+    free = ", ".join(f"{size(room)} free on {printable(name, 1000)}" for name, room in disks)
+    if plan.sizes_unknown == len(plan):
+        return [f"space: no size is stated, so it is not known whether all files will fit: {free}"]
     if not plan.sizes_unknown and plan.total_bytes <= min(rooms):  # millions of entries are not cut for this
-        free = ", ".join(f"{size(room)} free on {printable(name, 1000)}" for name, room in disks)
         return [f"space: {size(plan.total_bytes)} will fit; no disk will be full: {free}"]
     cuts = cut(plan.sizes, plan.batch_of, share=settings.batch_share)
     batches: Sequence[int] = cuts.bytes

@@ -28,7 +28,7 @@ class _Helps:
                 is_eager=True,
                 expose_value=False,
                 callback=self._print_all,
-                help="Show all options in full and exit.",
+                help="Show the options in full, more of them, and exit.",
             )
         return [*super().get_params(ctx), self._all]  # type: ignore[misc]
 

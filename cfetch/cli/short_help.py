@@ -69,9 +69,10 @@ def list_short_help(command: Any, ctx: Any, help_all: str) -> Iterator[str]:  # 
     if examples:
         yield ""
         yield from (f"  {example}" for example in examples)
-    shown_options = [p for p in command.get_params(ctx) if isinstance(p, TyperOption) and not p.hidden]
-    options = len(shown_options)
-    shown = "all commands, exit codes" if isinstance(command, TyperGroup) else f"all {options} options"
+    options = [p for p in command.get_params(ctx) if isinstance(p, TyperOption)]
+    listed = sum(not option.hidden for option in options)
+    share = f"all {listed}" if listed == len(options) else f"{listed}"
+    shown = "all commands, exit codes" if isinstance(command, TyperGroup) else f"{share} options"
     yield from ("", *_wrap(f"{ctx.command_path} {help_all} shows {shown} and more examples."))
 
 

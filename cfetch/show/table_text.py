@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 
 from cfetch.base.secret import printable
 from cfetch.show.format import cells, cut, fit, shorten
@@ -32,7 +33,17 @@ def shorten_apart(paths: Sequence[str], width: int) -> list[str]:
     uses = Counter(short.values())
     short = {text: name if uses[name] == 1 else _keep_end(text, width) for text, name in short.items()}
     uses = Counter(short.values())
-    return [short[text] if uses[short[text]] == 1 else _keep_start(text[start:], width) for text in texts]
+    short |= {text: _keep_start(text[start:], width) for text in different if uses[short[text]] > 1}
+    if len({*short.values()}) < len(different):
+        parts = {
+            text: text.rpartition("/")[2] if len(names) == len(different) else text[start:]
+            for text in different
+        }
+        for _, alike in groupby(
+            sorted(different, key=parts.__getitem__), lambda text: parts[text][: width // 2]
+        ):
+            short |= _keep_difference({text: parts[text] for text in alike}, width)
+    return [short[text] for text in texts]
 
 
 def _common_start(texts: Collection[str]) -> str:
@@ -63,6 +74,19 @@ def _keep_start(differing: str, width: int) -> str:
     return (
         differing if cells(differing) <= width else f"{cut(differing, width - 1 - tail)}…{differing[-tail:]}"
     )
+
+
+def _keep_difference(parts: dict[str, str], width: int) -> dict[str, str]:
+    """Each without the end of the beginning that all ``parts`` share: numbered names differ after it."""
+    if len(parts) == 1:
+        return {}
+    start = len(_common_start(parts.values()).rstrip("0123456789"))
+    short = {}
+    for text, part in parts.items():
+        rest = shorten(part[start:], width - 1)
+        head = cut(part[:start].rpartition("/")[2], width - 1 - cells(rest))
+        short[text] = part if cells(part) <= width else f"{head}…{rest}"
+    return short
 
 
 def _keep_end(path: str, width: int) -> str:

@@ -88,7 +88,7 @@ def _draw_grid(columns: str, rows: Iterable[Row], width: int) -> Iterator[Text]:
 def _draw_runs(report: Report, _width: int) -> Iterator[Text]:
     for number, run in enumerate(report.runs, start=1):
         where = f"{printable(run.wall_start, 40)} on {printable(run.host, 60)}"
-        if _has_several(report):
+        if _has_several(report) and not PurePath(run.source).name.startswith(run.instant):
             where += f", {printable(PurePath(run.source).name, 60)}"
         place = f"{number}: " if _has_several(report) else ""
         yield _draw_heading(f"run {place}{printable(run.instant, 40)}", where)
@@ -215,7 +215,8 @@ def _draw_mitigations(report: Report, width: int) -> Iterator[Text]:
     yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>sooner|>wasted", rows, width)
     more = sums.cancelled - len(sums.shown)
     tail = f"; {count(more)} more of less effect" if more else ""
-    yield Text(f"  alone by: when it would have been done, left alone, at its last rate{tail}", "dim")
+    yield Text(f"  alone by: when it would have been done, left alone, at its last rate{tail};", "dim")
+    yield Text("  sooner where slow attempts were seen to become fast again by themselves", "dim")
 
 
 def _sooner_cell(mitigation: Mitigation) -> Cell:

@@ -74,6 +74,16 @@ def test_two_directories_of_one_disk_are_one_disk(prepared_with):
     assert (note.count("1.0 GiB"), note.count("v0 and ")) == (1, 1)
 
 
+def test_a_list_without_any_size_is_not_said_to_fit(tmp_path):
+    """There are no other files whose mean its files could be taken for."""
+    manifest = tmp_path / "urls.txt"
+    manifest.write_text("".join(f"http://h.test/{n}.bin\n" for n in range(40)))
+    to = tuple(str(tmp_path / name) for name in ("v0", "v1"))
+    with prepare(str(manifest), Settings(to=to), env={}) as prepared:
+        [note] = prepared.notes
+    assert note.startswith("space: no size is stated, so it is not known whether all files will fit: ")
+
+
 @given(st.lists(st.integers(0, 50), max_size=30), st.lists(st.integers(0, 200), min_size=1, max_size=5))
 def test_batches_that_are_foreseen_have_room(batches, rooms):
     """No disk is overfull, no byte is lost, and what is homeless exceeds what any disk had left."""

@@ -47,7 +47,7 @@ def test_short_help_is_short(verb):
     words = run(*verb, "--help")
     assert words.returncode == 0
     assert len(words.stdout.splitlines()) <= 26
-    assert "--help-all shows all" in words.stdout
+    assert "--help-all shows " in words.stdout
 
 
 def test_short_help_has_what_most_people_need():

@@ -107,3 +107,14 @@ def test_paths_keep_the_part_in_which_they_differ():
     assert len(set(shorten_apart(same, 21))) == 3
     assert max(map(fmt.cells, shorten_apart(same, 21))) <= 21
     assert shorten_apart(["a/very/long/path/f1", "a/very/long/path/f2"], 12) == ["a/…/f1", "a/…/f2"]
+
+
+@pytest.mark.parametrize("width", [8, 12, 22, 30])
+def test_long_names_that_end_with_their_number_show_it(width):
+    """The beginning that they share gives way, also beside names of another sort."""
+    names = [f"crawl/a-rather-long-name-of-a-file-{number}.bin" for number in range(1, 65)]
+    short = shorten_apart([*names, "missing.bin", "another/file-of-a-rather-long-name.bin"], width)
+    assert len(set(short)) == 66
+    assert max(map(fmt.cells, short)) <= width
+    assert all(f"{number}.bin" in text for number, text in enumerate(short[:64], start=1))
+    assert shorten_apart(names, 22)[11] == "a-rather-long-n…12.bin"

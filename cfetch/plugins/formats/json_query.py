@@ -41,8 +41,8 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
         import jmespath
         from jmespath.exceptions import JMESPathError
         from jmespath.parser import ParsedResult
-    except ImportError:
-        raise UsageError(missing_library("--query", "jmespath and ijson", "query")) from None
+    except ImportError as error:
+        raise UsageError(missing_library("--query", error.name or "jmespath", "query")) from None
     assert document.options is not None  # the reader is chosen by one of them
     expression = document.options.query or ""
     try:

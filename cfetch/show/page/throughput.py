@@ -98,7 +98,7 @@ class ThroughputBuilder:
             title="Throughput and places in use",
             note=f"bytes per second by host, in bins of {duration(width_s)}; ▼ marks an event{more}",
             summary=f"The most was {rate(float(total[peak]))} after {duration(peak * width_s)}, "
-            f"with up to {plural(round(float(active.max())), 'attempt')} at a time.",
+            f"with up to {plural(max(1, round(float(active.max()))), 'attempt')} at a time.",
             width_s=width_s,
             end_s=round(end_s, 3),
             layers=[

@@ -73,6 +73,14 @@ def test_hosts_that_end_at_different_times_have_rates_of_one_length():
     assert sum(rates) * section.width_s == pytest.approx(10**7, rel=0.02)
 
 
+def test_an_attempt_shorter_than_a_bin_is_one_attempt():
+    """The mean of its bin is less than a half, and none is not what was under way."""
+    first, last = attempt(end_s=0.001, size=1), attempt(start_s=100.0, end_s=100.001, size=1)
+    section = section_of(part_of(record(0, 1, first), record(1, 1, last)), "throughput")
+    assert max(section.active) < 0.5
+    assert section.summary.endswith("with up to 1 attempt at a time.")
+
+
 def test_an_attempt_beyond_the_end_of_the_run_needs_no_more_memory():
     """One wrong time, of thirty years, makes the bins of its host wide, and not those of the page many."""
     far = record(1, 100, attempt(end_s=1e9), host="far", end_s=2.0)

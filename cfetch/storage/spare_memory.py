@@ -2,23 +2,29 @@
 
 New memory of this size would have to be cleared by the system, page by page, which takes longer than to copy
 a piece. So a block is used again, but only when nobody holds a view of it any more: not the event loop, and
-no thread that writes or hashes its bytes. Python's own count of references tells that.
+no thread that writes or hashes its bytes. Python itself tells that: it refuses to resize such memory.
 """
-
-from sys import getrefcount
 
 from cfetch.manifest.digests import Bytes
 
 BLOCK_BYTES = 256 << 10
 MOST_SPARE = 128  # 32 MiB; each reply has one block, and each volume or hash that is behind has some
 LOOKED_AT = (-1, *range(8))  # of a volume that hangs, these may be held for long
-_ONCE = 2  # references to an item that only its list holds: the list's, and the one of the question
 
 
 class Block(bytearray):
     """Memory whose views stay as they are for as long as anybody holds them."""
 
     __slots__ = ()
+
+    def is_free(self) -> bool:
+        """Whether nobody holds a view of it. One byte less and one more cost no copy."""
+        try:
+            self.pop()
+        except BufferError:
+            return False
+        self.append(0)
+        return True
 
 
 class Blocks:
@@ -31,7 +37,7 @@ class Blocks:
     def take(self) -> Block:
         """Take a block that nobody holds: the last one is in the processor's cache."""
         for position in LOOKED_AT[: len(self._spare)]:
-            if getrefcount(self._spare[position]) == _ONCE:
+            if self._spare[position].is_free():
                 return self._spare.pop(position)
         return Block(self.size_bytes)
 

@@ -57,8 +57,9 @@ class BodyBuffer:
         self._filled = self._taken = 0
 
     def close(self) -> None:
-        """Let later bodies use the block."""
+        """Let later bodies use the block. This buffer cannot be used any more."""
         self._blocks.give_back(self._block)
+        del self._block
 
 
 class Buffers:

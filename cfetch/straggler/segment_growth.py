@@ -17,6 +17,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
+from cfetch.base.backoff import double
 from cfetch.straggler.link_queue import QUEUES
 
 GROWS = 1.5  # times the bytes of the window before; slow start brings at least twice as many in two trips
@@ -95,7 +96,7 @@ class _File:
         """Look at the link again later."""
         self.probed_queue_s, self.step_bps, self.has_passed = None, None, False
         self.next_s = now_s + self.hold_s
-        self.hold_s = min(2 * self.hold_s, LONGEST_HOLD_S)
+        self.hold_s = double(self.hold_s, LONGEST_HOLD_S)
 
 
 class SegmentGrowth:

@@ -20,7 +20,7 @@ import msgspec
 
 from cfetch.base.errors import Refused, SourceError
 from cfetch.base.refusals import Known, find_known
-from cfetch.base.schemes import WEB_PATTERN
+from cfetch.base.schemes import HTTP, WEB_PATTERN
 from cfetch.base.secret import printable
 from cfetch.wire.headers import Headers
 from cfetch.wire.pauses import make_throttled, make_transient
@@ -44,7 +44,7 @@ _CHALLENGE = re.compile(r'\b(error|error_description|realm)="([^"]{1,400})"', re
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,1000})</title", re.IGNORECASE)
 _CHARSET = re.compile(r"charset=\"?([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
 _LETTERS = re.compile(r"[a-z]+")
-_OF_NO_NEWS = {"error", "http", "status", "code", "page"}
+_OF_NO_NEWS = {"error", HTTP, "status", "code", "page"}
 _WORD = re.compile(r"[\w.:-]{1,60}", re.ASCII)
 _QUERY = re.compile(rf"({WEB_PATTERN}://[^\s?\"'<>]*\?)[^\s\"'<>]+")
 _TOKEN = re.compile(r"(?=[A-Za-z+=_/-]*[0-9])(?=[0-9+=_/-]*[A-Za-z])[A-Za-z0-9+=_-]{24,}", re.ASCII)

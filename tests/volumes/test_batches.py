@@ -68,7 +68,7 @@ async def test_a_named_batch_is_published_as_a_whole(tmp_path, volumes):
         assert (first.code, scene.faults()) == (1, [])
         assert scene.missing() == ["b2/0", "b2/1", "b2/2", "b2/3"]
         told = {one["path"]: (one["kind"], one["message"]) for one in first.summary["failures"]}
-        assert told.pop("b2/1") == ("refused", "HTTP 404")
+        assert told.pop("b2/1") == ("refused", "HTTP 404: The origin was told to fail here")
         assert set(told) == {"b2/0", "b2/2", "b2/3"}
         assert {kind for kind, _ in told.values()} == {"batch"}
         assert all("held back, as 1 of the 4 files of batch b2 failed" in said for _, said in told.values())

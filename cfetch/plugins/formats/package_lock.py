@@ -78,7 +78,7 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
     lock = load_object(source, "the lock file")
     packages = get_object(lock, "packages") or get_object(lock, "dependencies")
     others = 0
-    for package in packages.values():
+    for package in _walk_packages(packages):
         url = package.get("resolved") if isinstance(package, dict) else None
         if not isinstance(url, str) or not is_web(url):
             others += 1
@@ -86,6 +86,17 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
         yield Row(0, _name_package(url) | _read_integrity(package.get("integrity")), "packages")
     if others:
         document.notes.append(f"packages without a file of a server, which are left out: {others}")
+
+
+def _walk_packages(packages: dict[str, Any]) -> Iterator[object]:
+    """Yield all packages; in the first version of the format, a package holds those of its own."""
+    waiting = list(packages.values())[::-1]
+    while waiting:
+        package = waiting.pop()
+        yield package
+        # from the second version on, the same key has only texts: the wanted versions
+        held = get_object(package, "dependencies").values()
+        waiting += [inner for inner in held if isinstance(inner, dict)][::-1]
 
 
 def _name_package(url: str) -> dict[str, object]:

@@ -17,12 +17,16 @@ def read_repomd(source: Source, document: Document, faults: Faults) -> Iterator[
     """The rows of ``repodata/repomd.xml``: its addresses are relative to the directory above."""
     if source.own_url is not None and "/repodata/" in source.own_url:
         document.base_url = source.own_url.rpartition("/repodata/")[0] + "/"
+    unknown = 0
     for data in read_elements(source, ("data",)):
         location = data.find("location")
         path = location.attributes.get("href", "") if location else ""
         base = location.attributes.get("base", "") if location else ""
         fields: dict[str, object] = {"url": f"{base.rstrip('/')}/{path}" if base else path, "path": path}
-        yield Row(data.line, fields | _read_size(data.find_text("size")) | _read_checksum(data))
+        digest = _read_checksum(data)
+        unknown += not digest and data.find("checksum") is not None
+        yield Row(data.line, fields | _read_size(data.find_text("size")) | digest)
+    _note_unknown(unknown, document)
 
 
 def read_nltk(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -57,7 +61,13 @@ def _read_size(text: str) -> dict[str, object]:
     return {"size": read_digits(text, _NO_DIGITS)} if text else {}
 
 
+def _note_unknown(hashes: int, document: Document) -> None:
+    if hashes:
+        document.notes.append(f"hashes of a kind that cfetch does not know, which are left out: {hashes}")
+
+
 def _read_checksum(data: Element) -> dict[str, object]:
     checksum = data.find("checksum")
-    algorithm = find_algorithm(checksum.attributes.get("type", "")) if checksum else None
+    name = checksum.attributes.get("type", "") if checksum else ""
+    algorithm = "sha1" if name == "sha" else find_algorithm(name)  # so old repositories call it
     return {algorithm: checksum.text.strip()} if checksum and algorithm else {}

@@ -3,7 +3,7 @@
 In a line with a command of wget, curl or aria2, the name that the command gives the file counts, and so do
 its headers; a request that cfetch cannot make, such as one with a body, is a fault. Variables of the shell
 that the script sets to a text are replaced; a link with another variable or a pattern is a fault. Comments
-in scripts are passed over. Of HTML and XML, the links in ``href``, ``src`` and ``url`` count, relative ones
+in scripts are passed over. Hashes that pip's requirements state behind a link, or below it, count. Of HTML and XML, the links in ``href``, ``src`` and ``url`` count, relative ones
 too; names of namespaces do not.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from html import unescape
 
 from cfetch.base.schemes import FILES_PATTERN
+from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.link_text import find_links
 from cfetch.manifest.rows import Document, Row
@@ -29,6 +30,7 @@ _ATTRIBUTE = re.compile(
 _ELEMENT = re.compile(rf">\s*({FILES_PATTERN}://[^\s<>]+)\s*<", re.IGNORECASE)
 _NO_FILE = re.compile(r"(?:#|mailto:|javascript:|data:|tel:|\?)|\Z", re.IGNORECASE)
 _OUT = re.compile(r"\s+out=(.+)\Z")
+_HASH = re.compile(r"\s--hash[= ]([a-z0-9]{3,8}):([0-9A-Fa-f]{32,128})(?![0-9A-Fa-f])")
 _OUTPUTS = {
     "wget": ("-O", "--output-document"),
     "curl": ("-o", "--output"),
@@ -63,15 +65,21 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     is_script = head.startswith("#!") or _COMMAND.search(head) is not None
     variables: dict[str, str] = {}
     unused: dict[str, list[tuple[int, str]]] = {}  # links that a variable holds, until a command takes it
-    templates = 0
+    templates = hashes = 0
     waiting: Row | None = None  # aria2 names a file in the line below its URL
     for line, text in _join_lines(source, faults) if is_script else source.lines(faults):
         if waiting is not None:
             named = _OUT.match(text)
             if named is not None and isinstance(waiting.fields, dict):
                 waiting = waiting._replace(fields=waiting.fields | {"path": named[1].strip()})
-            yield waiting
-            waiting = None
+            stated = _HASH.findall(text) if text[:1].isspace() else []
+            if not stated:
+                yield waiting
+                waiting = None
+            else:
+                waiting, lost = _add_hashes(waiting, stated)
+                hashes += lost
+                continue
         if is_script and text.lstrip().startswith("#"):
             continue
         if is_script and (assigned := _ASSIGNMENT.match(text)) is not None:
@@ -88,6 +96,12 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
         links = [link for _, link in find_links(text)]
         rows = [Row(line, {"url": _undo_entities(link)}) for link in links if not _TEMPLATE.match(link)]
         templates += len(links) - len(rows)
+        stated = _HASH.findall(text)
+        if len(rows) == 1:
+            rows[0], lost = _add_hashes(rows[0], stated)
+            hashes += lost
+        else:
+            hashes += len(stated)
         if len(rows) == 1 and not is_script:
             waiting = rows[0]
         else:
@@ -98,6 +112,25 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     yield from (Row(line, {"url": link}) for held in unused.values() for line, link in held)
     if templates:
         document.notes.append(f"links with a place-holder, which are left out: {templates}")
+    if hashes:
+        document.notes.append(
+            f"hashes that are not surely those of one link, and that are left out: {hashes}"
+        )
+
+
+def _add_hashes(row: Row, stated: Sequence[tuple[str, str]]) -> tuple[Row, int]:
+    """Add the hashes of requirements to the row; the number says how many say nothing sure of its file.
+
+    Of two hashes of one sort, pip takes either, so none of them is used.
+    """
+    fields: dict[str, object] = dict(row.fields) if isinstance(row.fields, dict) else {}
+    lost = 0
+    for name, digits in stated:
+        algorithm = find_algorithm(name)
+        if algorithm is None or fields.setdefault(algorithm, digits) != digits:
+            lost += 1 if algorithm is None or fields[algorithm] is None else 2
+            fields |= {} if algorithm is None else {algorithm: None}
+    return row._replace(fields=fields), lost
 
 
 def _note_use(text: str, variables: dict[str, str], unused: dict[str, list[tuple[int, str]]]) -> None:

@@ -64,8 +64,8 @@ class Pattern:
         self._host = rf"(?:{re.escape(host[0])}(?=[/?])|{_HOST})" if host else _HOST
         self._names = names
         self._groups: list[str] = []
-        self._query = f"{_write_class(f'{excluded}#')}*+"
-        self._segment = f"{_write_class(f'{excluded}#?/')}*+"
+        self._query = _write_run(f"{excluded}#")
+        self._segment = _write_run(f"{excluded}#?/")
         self._algorithm = ""
         self.regex = re.compile("")
 
@@ -116,6 +116,13 @@ class Pattern:
             if digests is None
             else [Digest(self._algorithm, text.lower()) if text else None for text in digests[begin:end]],
         )
+
+
+def _write_run(excluded: str) -> str:
+    """Characters of a URL, up to a mark between it and a second one, which a table's cell may hold."""
+    marks = "".join(char for char in "|;," if char not in excluded)
+    more = f"|[{marks}](?!https?://)" if marks else ""
+    return f"(?:{_write_class(excluded + marks)}++{more})*+"
 
 
 def _write_class(excluded: str) -> str:

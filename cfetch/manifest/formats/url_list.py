@@ -1,7 +1,7 @@
-"""A plain list: one URL a line. Blank lines, and lines that begin with ``#``, are left out, and so is
-a comment behind an absolute URL: a blank, ``#`` and more.
+"""A plain list: one URL a line. Blank lines, and lines that begin with ``#``, are left out.
 
-So is the word that ``conda list --explicit`` writes above its URLs, whose hashes are in their fragments.
+So is a comment behind an absolute URL (a blank, ``#`` and more), and the word that ``conda list --explicit``
+writes above its URLs, whose hashes are in their fragments.
 
 A relative line without a query, as in the path lists of web archives, keeps its path, as in a checksum list.
 """
@@ -29,8 +29,7 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
             if odd := find_odd(text):
                 faults.add(line, f"the line has {odd}")
                 continue
-            text = text.strip(_BLANKS)
-        url = text.strip(" \t")
+        url = text.strip(_BLANKS)
         if "#" in url and "://" in url:
             url = _drop_comment(url)
         if url and url[0] != "#" and url != "@EXPLICIT":

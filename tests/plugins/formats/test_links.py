@@ -129,7 +129,7 @@ def test_words_are_no_paths(error_of):
 
 
 def test_the_hashes_of_requirements_are_those_of_their_links(frozen):
-    """pip takes either of two hashes of one sort, so neither proves a file; a note counts them."""
+    """Of two hashes of one sort pip takes either, so neither proves a file; a note counts them."""
     text = (
         f"{H}a.tgz --hash=sha256:{SHA}\nb @ {H}b.tgz \\\n    --hash=md5:{MD5} \\\n    --hash=sha256:{SHA}\n"
     )

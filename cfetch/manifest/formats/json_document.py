@@ -127,8 +127,12 @@ def read_array(source: Source, name: str, others: dict[str, Any]) -> Iterator[Ro
     window.expect("}")
 
 
-def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, str, Any]]:
+def read_members(
+    source: Source, names: Collection[str], others: dict[str, Any]
+) -> Iterator[tuple[int, str, Any]]:
     """Yield line, key and value of each member of the objects that are called ``names`` at the top.
+
+    ``others`` gets the document's other values.
 
     Raises:
         BrokenDocumentError: the document is no object, or a value is too long.
@@ -151,7 +155,7 @@ def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, 
             window.expect("}")
         else:
             window.peek()
-            window.value()
+            others[str(key)] = window.value()
         if window.peek() != ",":
             break
         window.expect(",")

@@ -232,7 +232,7 @@ def test_a_hostile_document_ends_the_reading_of_xml(error_of, text):
 
 
 def test_a_lock_of_the_first_version_names_packages_within_packages(frozen):
-    """npm puts a package there if another version of it stands at the top."""
+    """There npm puts a package if another version of it stands at the top."""
     inner = {"b": {"resolved": f"{H}b/-/b-2.tgz", "integrity": "sha1-ASNFZ4mrze8BI0VniavN7wEjRWc="}}
     outer = {"a": {"resolved": f"{H}a/-/a-1.tgz", "requires": {"b": "^2.0.0"}, "dependencies": inner}}
     plan = frozen(json.dumps({"lockfileVersion": 1, "dependencies": outer}), "package-lock.json")
@@ -247,3 +247,38 @@ def test_a_hash_of_a_repository_is_used_or_its_loss_is_said(frozen, kind, digest
     plan = frozen(f'<repomd><data><location href="p.gz"/>{checksum}</data></repomd>', base_url=BASE)
     assert entries_of(plan)[0][3] == digest
     assert any("hashes of a kind" in note for note in plan.notes) == (digest is None)
+
+
+def test_images_of_the_pages_of_a_sitemap_are_counted(frozen):
+    """They are left out, as a sitemap lists pages; the note has the way to them."""
+    image = f"<image:image><image:loc>{H}i.jpg</image:loc></image:image>"
+    plan = frozen(f"<urlset><url><loc>{H}page.html</loc>{image}</url></urlset>", "sitemap.xml")
+    assert [entry[1] for entry in entries_of(plan)] == ["page.html"]
+    assert any("left out: 1; --from-format links reads them" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(("given", "url"), [(None, f"{H}d/e/a.mp3"), (BASE, f"{BASE}a.mp3")])
+def test_the_base_of_a_feed_counts_unless_the_user_states_one(frozen, given, url):
+    """An entry's own base is relative to that of the feed."""
+    link = '<entry xml:base="e/"><link rel="enclosure" href="a.mp3"/></entry>'
+    plan = frozen(f'<feed xml:base="{H}d/">{link}</feed>', "a.atom", base_url=given)
+    assert entries_of(plan)[0][0] == url
+
+
+@pytest.mark.parametrize(("given", "url"), [(None, f"{H}c/A/b.tif"), (BASE, f"{BASE}b.tif")])
+def test_a_relative_asset_is_beside_its_item(frozen, given, url):
+    """The item's link self says where the item is."""
+    item = {"type": "Feature", "id": "A", "assets": {"b": {"href": "./b.tif"}}}
+    item["links"] = [{"rel": "self", "href": f"{H}c/A/A.json"}]
+    plan = frozen(json.dumps({"type": "FeatureCollection", "features": [item]}), base_url=given)
+    assert entries_of(plan)[0][0] == url
+
+
+def test_a_conda_channel_says_where_its_packages_are(frozen, error_of):
+    """Its base comes before the packages, or all of them would be asked for elsewhere."""
+    info, packages = {"base_url": f"{H}noarch"}, {"a-1.conda": {"sha256": SHA}}
+    both = {"info": info, "packages": {}, "packages.conda": packages}
+    assert entries_of(frozen(json.dumps(both), "repodata.json"))[0][0] == f"{H}noarch/a-1.conda"
+    assert entries_of(frozen(json.dumps(both), "r.json", base_url=BASE))[0][0] == f"{BASE}a-1.conda"
+    late = {"packages": {}, "packages.conda": packages, "info": info}
+    assert "--base-url" in error_of(json.dumps(late), "repodata.json").problems[-1].message

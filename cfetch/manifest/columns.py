@@ -302,8 +302,11 @@ def _refuse_record(fields: dict[str, object]) -> None:
     """Raise ColumnError if an object lists files beside its ``url``, which then is a page about them."""
     for key in _RECORD_KEYS & fields.keys():
         if key[0] == "@" or (isinstance(fields[key], list | dict) and fields[key]):
+            what = f"it is a record with {key!r}"
+            if not any(map(is_url_name, fields)):
+                raise ColumnError(f"{what}, which lists its files; --query '[].{key}[]' reads these")
             raise ColumnError(
-                f"it is a record with {key!r}, and its url is a page about it; --query reads the files "
+                f"{what}, and its url is a page about it; --query reads the files "
                 "that it lists, and --url-column url says that the pages are meant"
             )
 

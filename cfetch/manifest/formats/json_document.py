@@ -34,6 +34,8 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         rows = _list_rows(window, _make_plain(document, columns))
         yield from _rename_rows(rows, columns, source, document, faults)
         return
+    if window.peek() == '"':
+        raise BrokenDocumentError(1, "it is one text of JSON; write it in an array, as jq '[.]' FILE does")
     document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
     seen: set[str] = set()

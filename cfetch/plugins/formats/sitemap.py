@@ -12,6 +12,7 @@ from cfetch.manifest.formats.whole_json import hash_fields
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
+from cfetch.plugins.formats.xml_elements import read_texts
 
 MAX_URL_CHARS = 4096  # the protocol permits half of it
 _PART = re.compile(
@@ -32,7 +33,7 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
     line, rest, unread, deleted, media = 1, "", 0, 0, 0
     row: Row | None = None
     about: dict[str, str] = {}
-    for text in _remove_comments(source.texts()):
+    for text in _remove_comments(read_texts(source)):
         rest += text
         end = 0
         for match in _PART.finditer(rest):

@@ -4,12 +4,13 @@ Python's own parser, expat, does it. Document types are refused, as no list need
 stranger may fill the memory.
 """
 
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from cfetch.manifest.faults import BrokenDocumentError
-from cfetch.manifest.source import MAX_ROW_CHARS, Source
+from cfetch.manifest.source import HEAD_BYTES, MAX_ROW_CHARS, Source
 from cfetch.manifest.urls import UrlError, join_url
 
 _MOST_PARTS = 10_000  # elements within one that is kept as a whole
@@ -109,6 +110,37 @@ class _Builder:
         return self.parser.CurrentLineNumber
 
 
+_DECLARED = re.compile(
+    rb"<\?xml[^>]{0,200}\sencoding=[\"'](iso-8859-(?:1|15)|latin-?1|windows-125[0-2])[\"']", re.IGNORECASE
+)
+
+
+def read_texts(source: Source) -> Iterator[str]:
+    """The text of an XML document in pieces: UTF-8, or else the encoding that it declares.
+
+    Raises:
+        BrokenDocumentError: it is in neither of them.
+    """
+    declared = _DECLARED.match(source.read(source.begin, HEAD_BYTES))
+    if declared is None or _is_utf8(source):
+        yield from source.texts()
+        return
+    position = source.begin
+    while data := source.read(position, source.window_bytes):
+        try:
+            yield data.decode(declared[1].decode())
+        except UnicodeDecodeError:
+            raise BrokenDocumentError(0, "a byte is not in the encoding that it declares") from None
+        position += len(data)
+
+
+def _is_utf8(source: Source) -> bool:
+    try:
+        return all(True for _ in source.texts())
+    except BrokenDocumentError:
+        return False
+
+
 def join_base(base: str, stated: str) -> str:
     """A link or a base joined to the base of what it stands in; unchanged where that is not known."""
     if not base or not stated:
@@ -124,7 +156,7 @@ def read_elements(source: Source, wanted: Collection[str]) -> Iterator[Element]:
     builder = _Builder(wanted, source.own_url or "")
     unheard = 0
     try:
-        for text in source.texts():
+        for text in read_texts(source):
             builder.parser.Parse(text)
             unheard = 0 if builder.complete else unheard + len(text)
             if unheard > 64 * MAX_ROW_CHARS:

@@ -86,8 +86,8 @@ def find_kind_of_markup(head: str, ending: str) -> str:
         return (
             "package-index" if ask_sign(_PROJECT, head) else INDEX if ask_sign(_DIRECTORY, head) else "html"
         )
-    if _BUCKET.search(head):
-        return "bucket-xml"
+    if bucket := _BUCKET.search(head):
+        return "bucket-xml" if bucket[0] == "<ListBucketResult" else "container-xml"
     root = _ROOT.match(head)
     if root is None or ending == "metalink":
         return "metalink"

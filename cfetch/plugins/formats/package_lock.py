@@ -1,4 +1,4 @@
-"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``yarn.lock`` (Yarn 1)."""
+"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``yarn.lock``, ``deno.lock``."""
 
 import base64
 import binascii
@@ -88,7 +88,7 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
         document.notes.append(f"packages without a file of a server, which are left out: {others}")
 
 
-def _walk_packages(packages: dict[str, Any]) -> Iterator[object]:
+def _walk_packages(packages: dict[str, Any]) -> Iterator[Any]:
     """Yield all packages; in the first version of the format, a package holds those of its own."""
     waiting = list(packages.values())[::-1]
     while waiting:
@@ -119,6 +119,15 @@ def _read_integrity(text: object) -> dict[str, object]:
         if name in HEX_DIGITS and len(hex_digits) == HEX_DIGITS[name]:
             hashes[name] = hex_digits
     return hashes
+
+
+def read_deno_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``deno.lock``: ``url``, ``path`` (the host, and the path there) and ``sha256``."""
+    lock = load_object(source, "the lock file")
+    for url, digits in get_object(lock, "remote").items():
+        yield Row(0, {"url": url, "path": url.partition("?")[0].partition("://")[2], "sha256": digits})
+    if others := sum(len(get_object(lock, key)) for key in ("npm", "jsr")):
+        document.notes.append(f"packages without a file of a server, which are left out: {others}")
 
 
 def is_yarn_lock(head: str) -> bool:

@@ -1,4 +1,4 @@
-"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``yarn.lock``, ``deno.lock``."""
+"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``deno.lock``, Yarn 1."""
 
 import base64
 import binascii

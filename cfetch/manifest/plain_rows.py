@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from cfetch.base.schemes import WEB
+from cfetch.base.schemes import FILES_PATTERN, WEB
 from cfetch.manifest.digests import HEX_DIGITS, needs_library
 from cfetch.manifest.entry import PLAIN_PART, PLAIN_PATH, Digest
 from cfetch.manifest.faults import Faults
@@ -121,8 +121,8 @@ class Pattern:
 def _write_run(excluded: str) -> str:
     """Characters of a URL, up to a mark between it and a second one, which a table's cell may hold."""
     marks = "".join(char for char in "|;," if char not in excluded)
-    more = f"|[{marks}](?!https?://)" if marks else ""
-    return f"(?:{_write_class(excluded + marks)}++{more})*+"
+    run = f"{_write_class(excluded + marks)}*+"
+    return f"{run}(?:[{marks}](?!{FILES_PATTERN}://){run})*+" if marks else run
 
 
 def _write_class(excluded: str) -> str:

@@ -268,8 +268,8 @@ def test_the_base_of_a_feed_counts_unless_the_user_states_one(frozen, given, url
 @pytest.mark.parametrize(("given", "url"), [(None, f"{H}c/A/b.tif"), (BASE, f"{BASE}b.tif")])
 def test_a_relative_asset_is_beside_its_item(frozen, given, url):
     """The item's link self says where the item is."""
-    item = {"type": "Feature", "id": "A", "assets": {"b": {"href": "./b.tif"}}}
-    item["links"] = [{"rel": "self", "href": f"{H}c/A/A.json"}]
+    own = {"rel": "self", "href": f"{H}c/A/A.json"}
+    item = {"type": "Feature", "id": "A", "assets": {"b": {"href": "./b.tif"}}, "links": [own]}
     plan = frozen(json.dumps({"type": "FeatureCollection", "features": [item]}), base_url=given)
     assert entries_of(plan)[0][0] == url
 

@@ -108,6 +108,14 @@ def test_a_refusal_says_what_it_is_and_the_way_out(error_of, name, text, words):
     assert words in message_of(error_of, text, name, base_url=BASE)
 
 
+def test_no_link_that_changes_or_deletes_files_is_advised(error_of):
+    """An expression for them would ask for each."""
+    links = {"delete": f"{H}x", "move": f"{H}y", "upload": f"{H}z", "get": f"{H}a"}
+    message = message_of(error_of, json.dumps({"a": [{"links": links}]}), "a.json")
+    assert "{url: get}" in message
+    assert "delete" not in message
+
+
 def test_an_absolute_directory_of_aria2_can_be_left_out(frozen):
     """It is one of another machine; the name in it stays."""
     text = f"{H}a\n  dir=/home/u\n  out=x\n"

@@ -270,8 +270,11 @@ def test_a_relative_asset_is_beside_its_item(frozen, given, url):
     """The item's link self says where the item is."""
     own = {"rel": "self", "href": f"{H}c/A/A.json"}
     item = {"type": "Feature", "id": "A", "assets": {"b": {"href": "./b.tif"}}, "links": [own]}
-    plan = frozen(json.dumps({"type": "FeatureCollection", "features": [item]}), base_url=given)
-    assert entries_of(plan)[0][0] == url
+    text = json.dumps({"type": "FeatureCollection", "features": [item]})
+    assert entries_of(frozen(text, base_url=given))[0][0] == url
+    source = Source(io.BytesIO(text.encode()), own_url=f"{H}search")
+    [entry] = Reading(source, given)
+    assert entry.url.reveal() == url
 
 
 def test_a_conda_channel_says_where_its_packages_are(frozen, error_of):

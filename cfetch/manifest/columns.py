@@ -5,12 +5,14 @@ are kept for the metrics. Nothing is guessed: if two columns may hold the URLs, 
 misspelled key, the table is refused, and the message names the option that decides.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.errors import UsageError
+from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.digests import HEX_DIGITS, find_algorithm
-from cfetch.manifest.faults import quoted_key
+from cfetch.manifest.faults import Misfit, quoted_key
 from cfetch.manifest.kept_columns import KEPT, MOST_COLUMNS
 from cfetch.manifest.names import find_relative_path
 from cfetch.manifest.url_template import UrlTemplate
@@ -49,6 +51,9 @@ _INDEX_NAMES = frozenset({"urlkey", "timestamp"})
 
 _RECORD_KEYS = frozenset({"@context", "@type", "distribution", "resources", "hasPart", "assets", "files"})
 """Keys of catalogues that hold the files of a record: CKAN, schema.org, Croissant, GitHub, STAC, OSF."""
+
+
+_BETWEEN_LINKS = re.compile(rf"(?<![\s|;,])[\s|;,]++(?={FILES_PATTERN}://)", re.IGNORECASE)
 
 
 class ColumnError(ValueError):
@@ -165,7 +170,7 @@ class Columns:
         if self._is_path_too and "url" in fields:
             fields = {**fields, "path": fields["url"]}
         rows = self._split(fields) if self._several else (fields,)
-        return [self._keep_path(each) for each in rows]
+        return [self._keep_path(each) for row in rows for each in _split_cell(row)]
 
     def _split(self, fields: dict[str, object]) -> Sequence[dict[str, object]]:
         urls = [fields.get(key) for key in ("url", *self._several)]
@@ -273,12 +278,35 @@ class Columns:
             self.left_out[quoted_key(name)] = None
 
 
+def _split_cell(fields: dict[str, object]) -> Sequence[dict[str, object]]:
+    """A row for each link of the cell with the URL, between which are blanks, bars, commas or semicolons.
+
+    A comma or semicolon in a query may be a part of it, and a path, size or hash is that of one file.
+    """
+    cell = fields.get("url")
+    if type(cell) is not str or cell.find("://") == cell.rfind("://"):
+        return (fields,)
+    urls = _BETWEEN_LINKS.split(cell.strip())
+    if len(urls) == 1:
+        return (fields,)
+    if "?" in urls[0] and not re.search(r"[\s|]", cell.strip()):
+        why = "what may be one link or several: percent-encode the mark before the second, or give each a row"
+        return ({**fields, "url": Misfit(why)},)
+    if any(fields.get(key) not in (None, "") for key in (*_OF_ONE_FILE, "offset", "length")):
+        why = "links of several files, beside a path, size or hash of one: give each a row, or state mirrors"
+        return ({**fields, "url": Misfit(why)},)
+    return [{**fields, "url": url} for url in urls]
+
+
 def _refuse_record(fields: dict[str, object]) -> None:
     """Raise ColumnError if an object lists files beside its ``url``, which then is a page about them."""
     for key in _RECORD_KEYS & fields.keys():
         if key[0] == "@" or (isinstance(fields[key], list | dict) and fields[key]):
+            what = f"it is a record with {key!r}"
+            if not any(map(is_url_name, fields)):
+                raise ColumnError(f"{what}, which lists its files; --query '[].{key}[]' reads these")
             raise ColumnError(
-                f"it is a record with {key!r}, and its url is a page about it; --query reads the files "
+                f"{what}, and its url is a page about it; --query reads the files "
                 "that it lists, and --url-column url says that the pages are meant"
             )
 

@@ -95,6 +95,7 @@ def check_hash(algorithm: str, value: object) -> Digest:
         text = text.removeprefix(f"{algorithm}:").removeprefix(f"{algorithm}-")  # as in Subresource Integrity
         is_base64 = len(text) == -(-digits // 6) * 4 and _BASE64.match(text)
         hint = "; write the bytes of its base64 as such digits" if is_base64 else ""
+        hint = hint if text else "; null says that there is none"
         raise FieldError(f"it must be {digits} hexadecimal digits{hint}")
     return Digest(algorithm, text.lower())
 

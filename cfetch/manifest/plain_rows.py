@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from cfetch.base.schemes import WEB
+from cfetch.base.schemes import FILES_PATTERN, WEB
 from cfetch.manifest.digests import HEX_DIGITS, needs_library
 from cfetch.manifest.entry import PLAIN_PART, PLAIN_PATH, Digest
 from cfetch.manifest.faults import Faults
@@ -64,8 +64,8 @@ class Pattern:
         self._host = rf"(?:{re.escape(host[0])}(?=[/?])|{_HOST})" if host else _HOST
         self._names = names
         self._groups: list[str] = []
-        self._query = f"{_write_class(f'{excluded}#')}*+"
-        self._segment = f"{_write_class(f'{excluded}#?/')}*+"
+        self._query = _write_run(f"{excluded}#")
+        self._segment = _write_run(f"{excluded}#?/")
         self._algorithm = ""
         self.regex = re.compile("")
 
@@ -116,6 +116,13 @@ class Pattern:
             if digests is None
             else [Digest(self._algorithm, text.lower()) if text else None for text in digests[begin:end]],
         )
+
+
+def _write_run(excluded: str) -> str:
+    """Characters of a URL, up to a mark between it and a second one, which a table's cell may hold."""
+    marks = "".join(char for char in "|;," if char not in excluded)
+    run = f"{_write_class(excluded + marks)}*+"
+    return f"{run}(?:[{marks}](?!{FILES_PATTERN}://){run})*+" if marks else run
 
 
 def _write_class(excluded: str) -> str:

@@ -27,6 +27,7 @@ KEYS = ("url", *CHECKS, "mirrors")
 HEADER_KEYS = ("version", "base_url", "headers", "assemble")
 """The keys that a document may have for all of its entries."""
 
+_SECOND = re.compile(r"\S\s{1,9}[A-Za-z0-9+]{2,10}://")
 _MD5 = re.compile(r"[0-9A-Fa-f]{32}\Z")
 MAX_FIELDS = 100  # keys of one entry; the search for a similar key takes time for each unknown key
 MAX_MIRRORS = 100  # more sources for one file are a mistake, and each would be tried before the entry fails
@@ -166,7 +167,8 @@ def check_row(row: Row, index: int, document: Document, faults: Faults) -> Entry
             else:
                 faults.add(row.line, label + describe_unknown_key(key, KEYS))
         except (FieldError, UrlError) as error:
-            faults.add(row.line, f"{label}{key}: {error}")
+            way = "; --size-column none leaves all sizes out" if key == "size" and document.options else ""
+            faults.add(row.line, f"{label}{key}: {error}{way}")
     _take_fragment(values)
     is_sound = faults.total == before
     for fault in _complete(values, fields, index, document, is_sound=is_sound):
@@ -232,6 +234,8 @@ def _check_url(value: object, document: Document | None) -> str:
     except UrlError:
         if document is None or document.options is None or (encoded := encode_url(value)) == value:
             raise
+    if _SECOND.search(value):
+        raise UrlError("a second URL stands in it, behind a blank; give each a row of its own")
     return resolve_url(encoded, find_base)
 
 

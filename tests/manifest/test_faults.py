@@ -388,7 +388,7 @@ def test_tables_of_pandas_and_spreadsheets(text, sizes):
     ("url,size\nhttp://h/a,7.5\n", "not a cell with other characters than digits"),
     ("url,size\nhttp://h/a,1e3\n", "not a cell with other characters than digits"),
     ("url,size\rhttp://h/a,7\r", "a line ends with a lone CR"),
-    ("# of today\nurl,size\nhttp://h/a,7\n", "its columns: one of 10 characters that is no plain word"),
+    ("~ of today\nurl,size\nhttp://h/a,7\n", "its columns: one of 10 characters that is no plain word"),
 ])  # fmt: skip
 def test_faults_of_tables(error_of, text, word):
     """What a person did who wrote the table, in words that lead to the remedy."""

@@ -35,6 +35,14 @@ MESSAGES = {
         "it is a bucket's own list in XML; give the bucket as s3://NAME/, or s3://NAME/PREFIX/ (public data: "
         "AWS_SKIP_SIGNATURE=true)"
     ),
+    "container-xml": (
+        "it is the list of a container of Azure in XML; give the container as az://NAME/, or "
+        "az://NAME/PREFIX/, or the list that az storage blob list writes"
+    ),
+    "image-index": (
+        "it is the index or the manifest of a container image (OCI), whose blobs a registry gives to clients "
+        "such as skopeo, crane and oras"
+    ),
     "inventory-manifest": (
         "it is the manifest of an S3 inventory; give the files under its key files, which are the list, in "
         "one command"

@@ -10,15 +10,17 @@ surround the whole cell.
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from cfetch.base.schemes import FILES_PATTERN
 from cfetch.manifest.columns import MAX_COLUMNS, ColumnError, Columns, is_url_name
+from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
 from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, PlainRows, Row
-from cfetch.manifest.source import MAX_ROW_CHARS, Source
+from cfetch.manifest.source import HEAD_BYTES, MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import decode_text, read_digits
 from cfetch.manifest.url_template import UrlTemplate
 
@@ -32,6 +34,8 @@ MOST_PLAIN_DIGITS = 16
 DELIMITERS = ",\t;|"
 _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for example by tr '\\r' '\\n'"}
 _WHOLE = re.compile(r" *([0-9]{1,15})\.0+ *\Z")  # so pandas writes whole numbers in a column with gaps
+_UNKNOWN = frozenset({"-", "n/a", "na", "nan", "none", "null", "unknown", "?"})
+_RULE = re.compile(r" *(?::?-+:? *)?\Z")
 _SEPARATOR = re.compile(r"sep=([,\t;|])\Z")  # so spreadsheets write the separator in a line before the table
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")
 _URL = re.compile(rf"{FILES_PATTERN}://[!-~]", re.IGNORECASE)
@@ -39,6 +43,7 @@ _URL = re.compile(rf"{FILES_PATTERN}://[!-~]", re.IGNORECASE)
 
 def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """Yield the rows; a row with too many or too few cells is a fault."""
+    source = _pass_comments(source)
     first_line = next(source.lines(Faults(), "keep"), (1, ""))[1]
     stated = _SEPARATOR.match(first_line)
     delimiter = stated[1] if stated else _choose_delimiter(first_line, document)
@@ -47,6 +52,17 @@ def read_csv(source: Source, document: Document, faults: Faults) -> Iterator[Row
     if stated:
         next(rows)
     yield from read_records(rows, document, faults, plain_lines, delimiter)
+
+
+def _pass_comments(source: Source) -> Source:
+    """The source from the first line on that is no comment; the names of columns may begin with ``#`` too."""
+    text, begin, line = source.read(source.begin, HEAD_BYTES), source.begin, source.line
+    for written in text.splitlines(keepends=True) if source.begin == 0 else ():
+        comment = written.decode("utf-8", "replace").removeprefix("\ufeff").strip()
+        if comment[:1] != "#" or set(comment) & set(DELIMITERS) or not written.endswith(b"\n"):
+            break
+        begin, line = begin + len(written), line + 1
+    return source if begin == source.begin else replace(source, begin=begin, line=line)
 
 
 def _make_lines(source: Source, faults: Faults) -> "PlainLines":
@@ -84,9 +100,16 @@ def read_records(
         if numbered is None and _has_several_urls(names):
             faults.add(line, str(error))
             return
-        looked_at = [cells for _, cells in islice(rows, _LOOKED_AT) if not isinstance(cells, PlainRows)]
+        first = [
+            (number, cells) for number, cells in islice(rows, _LOOKED_AT) if not isinstance(cells, PlainRows)
+        ]
+        looked_at = [cells for _, cells in first]
         linked = _find_linked(names, looked_at)
         more = f"; links stand in {', '.join(map(quoted_key, linked))}" if linked else ""
+        if (head := next((number for number, cells in first if has_url_column(cells)), 0)) and delimiter:
+            more = (
+                f"; line {head} names such a column: leave out those before it, as tail -n +{head} FILE does"
+            )
         faults.add(line, f"{error}{more}")
         return
     document.notes.extend(columns.notes())
@@ -96,6 +119,8 @@ def read_records(
     for line, cells in rows:
         if isinstance(cells, PlainRows):
             yield Row(line, cells)
+        elif delimiter == "|" and all(map(_RULE.match, cells)):
+            continue  # the line below the head of a table in Markdown
         elif cells == names:
             table.repeated += 1
         elif len(cells) != len(keys):
@@ -127,13 +152,18 @@ class _Table:
         self._columns = columns
         self._keys = keys
         self._converted = _CONVERTED.intersection(filter(None, keys))
-        self._swallowing = 0
+        self._proofs = [key for key in keys if key == "size" or key in HEX_DIGITS]
+        self._swallowing = self._unknown = 0
         self.repeated = 0
 
     def make_rows(self, line: int, cells: Sequence[str]) -> Sequence[Row]:
         self._swallowing += "\n" in "".join(cells) and any("\n" in cell and "://" in cell for cell in cells)
         given = zip(self._keys, cells, strict=True)
         fields: dict[str, object] = {key: cell for key, cell in given if key and cell}
+        for key in self._proofs:
+            if str(fields.get(key)).strip().lower() in _UNKNOWN and key in fields:
+                self._unknown += 1
+                del fields[key]
         for key in self._converted & fields.keys():
             fields[key] = _value(key, str(fields[key]))
         return [Row(line, each) for each in self._columns.expand(fields)]
@@ -143,6 +173,9 @@ class _Table:
             self._document.notes.append(
                 f"rows that name the columns again, as joined tables have them: {self.repeated}"
             )
+        if self._unknown:
+            what = "sizes and hashes that the table states as not known, such as N/A"
+            self._document.notes.append(f"{what}: {self._unknown}")
         if self._swallowing:
             self._document.notes.append(
                 f"rows with a line break and a URL in one cell: {self._swallowing}; is there a quote too "

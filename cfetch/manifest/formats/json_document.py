@@ -34,6 +34,8 @@ def read_json(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         rows = _list_rows(window, _make_plain(document, columns))
         yield from _rename_rows(rows, columns, source, document, faults)
         return
+    if window.peek() == '"':
+        raise BrokenDocumentError(1, "it is one text of JSON; write it in an array, as jq '[.]' FILE does")
     document.look_ahead = lambda: _find_base_url(source)
     window.expect("{")
     seen: set[str] = set()
@@ -127,8 +129,12 @@ def read_array(source: Source, name: str, others: dict[str, Any]) -> Iterator[Ro
     window.expect("}")
 
 
-def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, str, Any]]:
+def read_members(
+    source: Source, names: Collection[str], others: dict[str, Any]
+) -> Iterator[tuple[int, str, Any]]:
     """Yield line, key and value of each member of the objects that are called ``names`` at the top.
+
+    ``others`` gets the document's other values.
 
     Raises:
         BrokenDocumentError: the document is no object, or a value is too long.
@@ -151,7 +157,7 @@ def read_members(source: Source, names: Collection[str]) -> Iterator[tuple[int, 
             window.expect("}")
         else:
             window.peek()
-            window.value()
+            others[str(key)] = window.value()
         if window.peek() != ",":
             break
         window.expect(",")

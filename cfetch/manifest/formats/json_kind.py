@@ -19,7 +19,8 @@ _TELLING_KEYS = {*_SQL_KEYS, "url"}
 
 
 _KNOWN_OBJECTS = parse_signs("objects", FORMATS) | {
-    "inventory-manifest": [frozenset({"sourceBucket", "fileSchema"})]
+    "inventory-manifest": [frozenset({"sourceBucket", "fileSchema"})],
+    "image-index": [frozenset({"schemaVersion", "manifests"}), frozenset({"schemaVersion", "layers"})],
 }
 _KNOWN_ARRAYS = parse_signs("arrays", FORMATS)
 _KNOWN_FILES = parse_signs("files", FORMATS)  # a native manifest has ``url`` there

@@ -31,7 +31,7 @@ _DEEPEST = 64
 _ABOUT = re.compile(
     r"licen[cs]e|homepage|html|schema|help|docs?\b|documentation|profile|author|contributor|creator|publisher"
     r"|avatar|thumbnail|logo|icon|self|issue|comment|doi|@id|@context|\$schema|owner|repository|api_?url|parent"
-    r"|\bterms|base_uri|contact|about|sponsor|funding|organi[sz]ation|info\b|\brel\b",
+    r"|\b(?:upload|move|delete)\b|\bterms|base_uri|contact|about|sponsor|funding|organi[sz]ation|info\b|\brel\b",
     re.IGNORECASE,
 )
 """Words in a path to links that lead to pages about the files."""

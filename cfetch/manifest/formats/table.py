@@ -108,7 +108,8 @@ FORMATS: dict[str, Format] = {
     "tsv-http-data": Format(f"{_PLUGIN}tsv_http_data:read_tsv_http_data"),
     "zenodo": Format(
         f"{_PLUGIN}zenodo:read_zenodo",
-        objects="conceptrecid, conceptdoi, recid files, entries enabled, hits links, parent pids files",
+        objects="conceptrecid, conceptdoi, recid files, entries enabled, hits links, parent pids files, "
+        "created files links metadata",
         arrays="checksum filename filesize links",
         files="key links, checksum links",
     ),
@@ -141,13 +142,13 @@ FORMATS: dict[str, Format] = {
         arrays="@context @type",
     ),
     "ckan": Format(f"{_PLUGIN}catalogue_json:read_ckan", objects="success result"),
-    "osf": Format(f"{_PLUGIN}catalogue_json:read_osf", objects="data links meta"),
+    "osf": Format(f"{_PLUGIN}catalogue_json:read_osf", objects="data links"),
     "dataverse": Format(f"{_PLUGIN}dataverse:read_dataverse", objects="status data"),
     "datapackage": Format(f"{_PLUGIN}datapackage:read_datapackage", objects="resources"),
     "annex-whereis": Format(f"{_PLUGIN}annex_whereis:read_annex_whereis", lines="file key whereis"),
     "bucket-json": Format(
         f"{_PLUGIN}bucket_json:read_bucket_json",
-        objects="Contents",
+        objects="Contents, kind items",
         arrays="Key LastModified, Key Size, storage_url, name container properties",
         lines="key type last_modified, key status type lastModified etag",
     ),
@@ -162,6 +163,7 @@ FORMATS: dict[str, Format] = {
     "feed": Format(f"{_PLUGIN}feed:read_feed", roots="rss feed rdf"),
     "internet-archive-files": Format(f"{_PLUGIN}internet_archive:read_files", roots="files"),
     "repomd": Format(f"{_PLUGIN}repository_xml:read_repomd", roots="repomd"),
+    "rpm-primary": Format(f"{_PLUGIN}repository_xml:read_primary", roots="metadata"),
     "nltk": Format(f"{_PLUGIN}repository_xml:read_nltk", roots="nltk_data"),
     "webdav": Format(f"{_PLUGIN}repository_xml:read_webdav", roots="multistatus"),
     "debian": Format(f"{_PLUGIN}debian_index:read_index", head=f"{_PLUGIN}debian_index:is_index"),
@@ -171,6 +173,7 @@ FORMATS: dict[str, Format] = {
         f"{_PLUGIN}package_lock:read_npm_lock",
         objects="lockfileVersion packages, lockfileVersion dependencies",
     ),
+    "deno-lock": Format(f"{_PLUGIN}package_lock:read_deno_lock", objects="version remote"),
     "conda-repodata": Format(
         f"{_PLUGIN}conda_repodata:read_repodata", objects="packages packages.conda, packages repodata_version"
     ),

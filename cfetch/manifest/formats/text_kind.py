@@ -43,6 +43,9 @@ _STATEMENT = re.compile(
 )
 """A line of a program, of a configuration, of YAML or of a change; no name of a file looks so."""
 
+_COMMENT = re.compile(r"(\s*[a-z0-9]+://\S+)[ \t]+#.*")
+"""A comment behind a URL; a plain list may have them."""
+
 _SECTION = re.compile(r"\[[\w .\"'/-]{1,60}\]\s*\Z")  # of a configuration
 
 _HTML_TAGS = frozenset({
@@ -60,6 +63,7 @@ URL_AND_MORE = re.compile(r"(?P<url>[A-Za-z][A-Za-z0-9+.-]*://[^ ]+) (?P<path>[^
 
 def find_kind_of_lines(content: Sequence[str], head: str, ending: str, options: ReadingOptions | None) -> str:
     """The kind of a text that begins with ``head``; ``content``: its first lines that are no comments."""
+    content = [_COMMENT.sub(r"\1", line) for line in content]
     first = content[0] if content else ""
     return (
         _find_kind_of_checksums(content)
@@ -82,8 +86,8 @@ def find_kind_of_markup(head: str, ending: str) -> str:
         return (
             "package-index" if ask_sign(_PROJECT, head) else INDEX if ask_sign(_DIRECTORY, head) else "html"
         )
-    if _BUCKET.search(head):
-        return "bucket-xml"
+    if bucket := _BUCKET.search(head):
+        return "bucket-xml" if bucket[0] == "<ListBucketResult" else "container-xml"
     root = _ROOT.match(head)
     if root is None or ending == "metalink":
         return "metalink"

@@ -1,6 +1,7 @@
 """A plain list: one URL a line. Blank lines, and lines that begin with ``#``, are left out.
 
-So is the word that ``conda list --explicit`` writes above its URLs, whose hashes are in their fragments.
+So is a comment behind an absolute URL (a blank, ``#`` and more), and the word that ``conda list --explicit``
+writes above its URLs, whose hashes are in their fragments.
 
 A relative line without a query, as in the path lists of web archives, keeps its path, as in a checksum list.
 """
@@ -12,6 +13,7 @@ from cfetch.manifest.rows import Document, PlainRows, Row
 from cfetch.manifest.source import Source
 
 LOOKED_AT_BYTES = 1000  # are searched for the host of the list
+_BLANKS = " \t\u00a0\u200b\u3000\ufeff"  # such as a web page or a word processor puts around links
 
 
 def read_url_list(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -27,7 +29,9 @@ def read_url_list(source: Source, document: Document, faults: Faults) -> Iterato
             if odd := find_odd(text):
                 faults.add(line, f"the line has {odd}")
                 continue
-        url = text.strip(" \t")
+        url = text.strip(_BLANKS)
+        if "#" in url and "://" in url:
+            url = _drop_comment(url)
         if url and url[0] != "#" and url != "@EXPLICIT":
             path = _find_path(url) if keeps_paths and "://" not in url else None
             yield Row(line, {"url": url} if path is None else {"url": url, "path": path})
@@ -40,6 +44,15 @@ def _read_lines(source: Source, document: Document, faults: Faults) -> Iterator[
 
     begin = source.read(source.begin, LOOKED_AT_BYTES).decode("ascii", "replace")
     return PlainLines(source, faults, make_url_pattern(document, begin)).items()
+
+
+def _drop_comment(url: str) -> str:
+    """The URL without what follows a blank and ``#``, unless that is the hash of the file."""
+    import re  # few lists have a comment behind a URL
+
+    address, *comment = re.split(r"[ \t]+#[ \t]*", url, maxsplit=1)
+    is_hash = comment and re.match(r"[a-z0-9_]+[=:][0-9A-Fa-f]{32,}\Z|[0-9A-Fa-f]{32}\Z", comment[0])
+    return f"{address}#{comment[0]}" if is_hash else address
 
 
 def _find_path(url: str) -> str | None:

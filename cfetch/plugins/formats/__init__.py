@@ -28,9 +28,9 @@
     xml_elements.py                     XML as a stream of elements, for the readers of the next line
     feed.py  repository_xml.py          RSS and Atom; RPM, NLTK, WebDAV
     internet_archive.py                 items of the Internet Archive
-    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo and npm
+    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo, npm, deno
     conda_repodata.py                   the packages of a conda channel
-    catalogue_json.py                   CKAN, NASA's CMR, OSF, Mendeley Data, DSpace 5 and 6, Modrinth
+    catalogue_json.py                   DCAT, CKAN, NASA's CMR, OSF, Mendeley Data, DSpace 5 and 6, Modrinth
     hal_files.py                        Dryad, and DSpace from version 7 on
 
 A reader is a function ``(source, document, faults) -> rows``, as ``manifest/formats/`` says. A sign is a

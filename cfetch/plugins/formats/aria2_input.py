@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from cfetch.manifest.columns import NO_COLUMN
 from cfetch.manifest.digests import ARIA2_NAMES
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.odd_bytes import find_odd
@@ -44,13 +45,14 @@ def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iter
     """Yield the rows; each has the line number of its URLs."""
     download: _Download | None = None
     before = faults.total
+    leaves_out = document.options is not None and document.options.path_column == NO_COLUMN
     for line, text in source.lines(faults, "keep"):
         if not text or text.isspace() or text[0] == "#":
             continue
         odd = find_odd(text)
         if text[0] not in " \t":
             if download is not None:
-                yield from _list_rows(download, faults, before)
+                yield from _list_rows(download, faults, before, leaves_out=leaves_out)
             before = faults.total
             download = _Download(line, [url for url in text.rstrip(" \t").split("\t") if url])
         elif download is None:
@@ -60,12 +62,12 @@ def read_aria2_input(source: Source, document: Document, faults: Faults) -> Iter
         if odd:
             faults.add(line, f"the line has {odd}")
     if download is not None:
-        yield from _list_rows(download, faults, before)
+        yield from _list_rows(download, faults, before, leaves_out=leaves_out)
 
 
-def _list_rows(download: _Download, faults: Faults, before: int) -> Iterator[Row]:
+def _list_rows(download: _Download, faults: Faults, before: int, *, leaves_out: bool) -> Iterator[Row]:
     """Yield the row, unless a line of it is a fault: without that line it would be another file."""
-    row = _row(download, faults)
+    row = _row(download, faults, leaves_out_directories=leaves_out)
     if faults.total == before:
         yield row
 
@@ -98,11 +100,16 @@ def _put(into: dict[str, str], key: str, value: str, option: str, line: int, fau
     into[key] = value
 
 
-def _row(download: _Download, faults: Faults) -> Row:
+def _row(download: _Download, faults: Faults, *, leaves_out_directories: bool) -> Row:
     url, *mirrors = download.urls
     fields: dict[str, object] = {"url": url, "mirrors": mirrors, "headers": download.headers}
     path = download.options.get("out")
-    if directory := download.options.get("dir"):
+    directory = download.options.get("dir")
+    if directory and directory.startswith("/"):
+        if not leaves_out_directories:
+            way = "--path-column none leaves such directories out"
+            faults.add(download.line, f"dir: it is absolute, and all files come below --to; {way}")
+    elif directory:
         try:
             path = f"{directory.rstrip('/')}/{path or last_segment(url)}"
         except UrlError as error:

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cfetch.base.schemes import AZ, S3, scheme_of
+from cfetch.base.schemes import AZ, GS, S3, scheme_of
 from cfetch.manifest.digests import needs_library
-from cfetch.manifest.faults import Faults, Misfit
+from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
+from cfetch.manifest.formats.advice import MESSAGES
 from cfetch.manifest.formats.json_document import read_array, read_elements
 from cfetch.manifest.formats.json_lines import read_plain_lines
+from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import get_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -53,6 +55,16 @@ def _read_entries(source: Source, document: Document, faults: Faults) -> Iterato
             document.note_partial(
                 "the listing goes on: list the bucket without --max-items and --no-paginate"
             )
+    elif '"items"' in start:  # the reply of Google's API
+        others = {}
+        for row in read_array(source, "items", others):
+            if others.get("kind", "storage#objects") != "storage#objects":
+                break
+            yield row
+        if others.get("kind") != "storage#objects":
+            raise BrokenDocumentError(0, f"{MESSAGES['foreign-json']}{advise_queries(source)}")
+        if others.get("nextPageToken"):
+            document.note_partial("the listing goes on: gcloud storage ls --json lists a bucket as a whole")
     else:
         yield from read_plain_lines(source, faults)
 
@@ -65,6 +77,8 @@ def _is_old(entry: dict[str, Any]) -> bool:
 def _make_fields(entry: dict[str, Any], document: Document) -> dict[str, object]:
     if "properties" in entry:
         return _read_azure(entry, document)
+    if entry.get("kind") == "storage#object" and "mediaLink" in entry:
+        entry = {**entry, "storage_url": f"{GS}://{entry.get('bucket')}/{entry.get('name')}"}
     if "metadata" in entry or "storage_url" in entry:
         return _read_google(entry)
     key = entry.get("Key", entry.get("key"))

@@ -3,15 +3,18 @@
 The others are DSpace before version 7, and Modrinth's pack index.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from cfetch.base.schemes import is_web
+from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_json, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
+from cfetch.manifest.strict_json import read_digits
 
 _DATA = "/data#"  # the end of CMR's relation of a link to the file itself
 
@@ -42,6 +45,37 @@ def _read_hash(text: object) -> dict[str, object]:
     is_plain = isinstance(text, str) and text.isalnum() and len(text) in (32, 40, 64)
     names = {32: "md5", 40: "sha1", 64: "sha256"}
     return {names[len(str(text))]: text} if is_plain else hash_fields(text)
+
+
+def list_distributions(described: object, document: Document) -> Iterator[Row]:
+    """The rows of a catalogue in DCAT, whatever the prefix of its keys: ``url``, ``size`` and the hash."""
+    waiting, unknown = [described], 0
+    while waiting:
+        thing = waiting.pop()
+        parts = thing if isinstance(thing, list) else []
+        if isinstance(thing, dict):
+            named = {re.split("[:/#]", key)[-1]: value for key, value in thing.items()}
+            parts = list(thing.values())
+            if (url := _get_value(named.get("downloadURL"))) is not None:
+                size = str(_get_value(named.get("byteSize")) or "").removesuffix(".0")
+                fields: dict[str, object] = {"url": url}
+                fields |= {"size": read_digits(size, "a text that is not all digits")} if size else {}
+                checksum = get_object(named, "checksum")
+                stated = {re.split("[:/#]", key)[-1]: value for key, value in checksum.items()}
+                name = re.split("[:/#_]", str(_get_value(stated.get("algorithm"))))[-1]
+                algorithm = find_algorithm(name)
+                unknown += bool(stated) and algorithm is None
+                value = _get_value(stated.get("checksumValue"))
+                yield Row(0, fields | ({algorithm: value} if algorithm else {}), "distribution")
+        waiting += [part for part in reversed(parts) if isinstance(part, dict | list)]
+    if unknown:
+        document.notes.append(f"hashes of a kind that cfetch does not know, which are left out: {unknown}")
+
+
+def _get_value(stated: object) -> object:
+    """The address or the value that JSON-LD states, which may be in an object or an array."""
+    first = next(iter(stated), None) if isinstance(stated, list) else stated
+    return first.get("@id", first.get("@value")) if isinstance(first, dict) else first
 
 
 def read_cmr(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

@@ -52,12 +52,14 @@ _WORD = re.compile(
     r"|b[23](?=sum))(?:sums?)?(?![a-z0-9])"
 )
 _ENDINGS = {".b2": "blake2b", ".b3": "blake3"}
+_POWERSHELL = re.compile(r"(?:Algorithm +Hash +Path|--+ +--+ +--+) *\Z")  # what Get-FileHash writes above
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:/(?!/)")
 _URL = re.compile(rf"{FILES_PATTERN}://", re.IGNORECASE)
 
 
 def is_checksum_line(line: str) -> bool:
     """Whether a line is of this format; no line of another format looks so."""
-    if _PORTAGE.match(line):
+    if _PORTAGE.match(line) or _POWERSHELL.match(line):
         return True
     match = _match(line)
     return match is not None and (
@@ -69,7 +71,7 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
     """The rows: ``url``, ``path`` and the hash."""
     meant = _find_named_algorithm(source.name)
     for line, text in source.lines(faults, "leave out"):
-        if not text or text.isspace():
+        if not text or text.isspace() or _POWERSHELL.match(text):
             continue
         if text[0] == "#":
             heading = _HEADING.match(text)
@@ -86,8 +88,13 @@ def read_checksum_list(source: Source, document: Document, faults: Faults) -> It
         name = match["name"]
         if match["escaped"]:
             name = _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], name)
+        else:
+            name = name.replace("\\", "/")  # it is Windows that writes it: a backslash in a name is escaped
         name = name.lstrip(" \t").removeprefix("./")
-        if _URL.match(name):
+        if _ABSOLUTE.match(name):
+            way = "make the list in its directory, or leave the directory out of it, as sed does"
+            faults.add(line, f"path: {name[:200]!r} is absolute; {way}")
+        elif _URL.match(name):
             yield Row(line, {"url": name, algorithm: match["hex"]})
         else:
             yield Row(line, {"url": make_relative_url(name), "path": name, algorithm: match["hex"]})

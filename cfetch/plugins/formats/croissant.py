@@ -15,6 +15,7 @@ from cfetch.manifest.formats.whole_json import list_objects, load_json, read_con
 from cfetch.manifest.repository_urls import find_repository
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
+from cfetch.plugins.formats.catalogue_json import list_distributions
 
 _FILES = ("FileObject", "DataDownload", "MediaObject")
 _HEX = {name: re.compile(rf"[0-9A-Fa-f]{{{digits}}}\Z") for name, digits in (("sha256", 64), ("md5", 32))}
@@ -47,6 +48,9 @@ def read_croissant(source: Source, document: Document, faults: Faults) -> Iterat
         known = find_repository(repositories[0])
         way = f"give {known} as the manifest" if known else "give a list of the files, such as its tree"
         raise BrokenDocumentError(0, f"it names a repository and no files; {way}")
+    for row in list_distributions(described, document) if not rows else ():
+        rows += 1
+        yield row
     if not rows:
         raise BrokenDocumentError(
             0,

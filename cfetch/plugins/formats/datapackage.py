@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.advice import MESSAGES
+from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import hash_fields, list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
@@ -16,7 +18,11 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 def read_datapackage(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path`` if it is relative, ``size`` and a hash; a resource may have many files."""
-    for resource in list_objects(load_json(source, "the package"), "resources"):
+    resources = list(list_objects(load_json(source, "the package"), "resources"))
+    has_files = any({"path", "url", "data"} & resource.keys() for resource in resources)
+    if not has_files and (way := advise_queries(source)):  # such as the state of Terraform
+        raise BrokenDocumentError(0, f"{MESSAGES['foreign-json']}{way}")
+    for resource in resources:
         stated = resource.get("path") or resource.get("url")
         if stated is None and "data" in resource:  # the data is in the document itself
             continue

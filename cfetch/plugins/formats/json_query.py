@@ -50,9 +50,7 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
     except JMESPathError as error:
         reason = " ".join(str(error).split())[:200]
         raise UsageError(f"--query is no expression of JMESPath: {reason}") from None
-    if (converted := convert_to_json(source)) is not None:
-        source = converted
-    are_texts = converted is not None  # YAML has no numbers without a schema
+    source = convert_to_json(source) or source
     path, rest, is_object = _split(parsed)
     query = ParsedResult(expression, parsed if rest is None else rest)
     columns = document.make_columns()
@@ -64,7 +62,7 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
             for fields in _list_rows(query.search(value)):
                 rows += 1
                 try:
-                    renamed = _convert_digits(columns.rename(fields)) if are_texts else columns.rename(fields)
+                    renamed = _convert_digits(columns.rename(fields))
                     yield from (Row(0, each, "rows") for each in columns.expand(renamed))
                 except ColumnError as error:
                     faults.add(0, f"rows[{rows - 1}]: {error}")
@@ -80,6 +78,7 @@ def read_query(source: Source, document: Document, faults: Faults) -> Iterator[R
 
 
 def _convert_digits(fields: object) -> object:
+    """Sizes as numbers: YAML has none without a schema, and stores' APIs write them as texts."""
     if not isinstance(fields, dict):
         return fields
     return {

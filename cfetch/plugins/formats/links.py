@@ -3,8 +3,8 @@
 In a line with a command of wget, curl or aria2, the name that the command gives the file counts, and so do
 its headers; a request that cfetch cannot make, such as one with a body, is a fault. Variables of the shell
 that the script sets to a text are replaced; a link with another variable or a pattern is a fault. Comments
-in scripts are passed over. Of HTML and XML, the links in ``href``, ``src`` and ``url`` count, relative ones
-too; names of namespaces do not.
+in scripts are passed over. Hashes that pip's requirements state behind a link, or below it, count. Of HTML
+and XML, the links in ``href``, ``src`` and ``url`` count, relative ones too; names of namespaces do not.
 """
 
 import re
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from html import unescape
 
 from cfetch.base.schemes import FILES_PATTERN
+from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.link_text import find_links
 from cfetch.manifest.rows import Document, Row
@@ -29,6 +30,7 @@ _ATTRIBUTE = re.compile(
 _ELEMENT = re.compile(rf">\s*({FILES_PATTERN}://[^\s<>]+)\s*<", re.IGNORECASE)
 _NO_FILE = re.compile(r"(?:#|mailto:|javascript:|data:|tel:|\?)|\Z", re.IGNORECASE)
 _OUT = re.compile(r"\s+out=(.+)\Z")
+_HASH = re.compile(r"\s--hash[= ]([a-z0-9]{3,8}):([0-9A-Fa-f]{32,128})(?![0-9A-Fa-f])")
 _OUTPUTS = {
     "wget": ("-O", "--output-document"),
     "curl": ("-o", "--output"),
@@ -63,13 +65,13 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     is_script = head.startswith("#!") or _COMMAND.search(head) is not None
     variables: dict[str, str] = {}
     unused: dict[str, list[tuple[int, str]]] = {}  # links that a variable holds, until a command takes it
-    templates = 0
+    templates, hashes = 0, _StatedHashes()
     waiting: Row | None = None  # aria2 names a file in the line below its URL
     for line, text in _join_lines(source, faults) if is_script else source.lines(faults):
         if waiting is not None:
-            named = _OUT.match(text)
-            if named is not None and isinstance(waiting.fields, dict):
-                waiting = waiting._replace(fields=waiting.fields | {"path": named[1].strip()})
+            waiting, is_more = hashes.complete(waiting, text)
+            if is_more:
+                continue
             yield waiting
             waiting = None
         if is_script and text.lstrip().startswith("#"):
@@ -88,6 +90,7 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
         links = [link for _, link in find_links(text)]
         rows = [Row(line, {"url": _undo_entities(link)}) for link in links if not _TEMPLATE.match(link)]
         templates += len(links) - len(rows)
+        rows = hashes.add(rows, text)
         if len(rows) == 1 and not is_script:
             waiting = rows[0]
         else:
@@ -98,6 +101,44 @@ def read_links(source: Source, document: Document, faults: Faults) -> Iterator[R
     yield from (Row(line, {"url": link}) for held in unused.values() for line, link in held)
     if templates:
         document.notes.append(f"links with a place-holder, which are left out: {templates}")
+    document.notes.extend(hashes.notes())
+
+
+class _StatedHashes:
+    """Adds the hashes of requirements to rows, and counts those that say nothing sure of one file."""
+
+    def __init__(self) -> None:
+        self._lost = 0
+
+    def add(self, rows: list[Row], text: str) -> list[Row]:
+        """Add the hashes in the line of the rows."""
+        stated = _HASH.findall(text)
+        if len(rows) == 1 and stated:
+            return [self._add(rows[0], stated)]
+        self._lost += len(stated)
+        return rows
+
+    def complete(self, row: Row, text: str) -> tuple[Row, bool]:
+        """Add what the line below states of the row, and tell whether that was a line of hashes."""
+        stated = _HASH.findall(text) if text[:1].isspace() else []
+        if (named := _OUT.match(text)) is not None and isinstance(row.fields, dict):
+            row = row._replace(fields=row.fields | {"path": named[1].strip()})
+        return self._add(row, stated), bool(stated)
+
+    def _add(self, row: Row, stated: Sequence[tuple[str, str]]) -> Row:
+        """Add hashes; pip takes either of two of one sort, so none of these is used."""
+        fields: dict[str, object] = dict(row.fields) if isinstance(row.fields, dict) else {}
+        for name, digits in stated:
+            algorithm = find_algorithm(name)
+            if algorithm is None or fields.setdefault(algorithm, digits) != digits:
+                self._lost += 1 if algorithm is None or fields[algorithm] is None else 2
+                fields |= {} if algorithm is None else {algorithm: None}
+        return row._replace(fields=fields)
+
+    def notes(self) -> list[str]:
+        """The note for the user, if there is one."""
+        what = "hashes that are not surely those of one link, and that are left out"
+        return [f"{what}: {self._lost}"] if self._lost else []
 
 
 def _note_use(text: str, variables: dict[str, str], unused: dict[str, list[tuple[int, str]]]) -> None:

@@ -18,6 +18,7 @@ from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit
 from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
 from cfetch.manifest.source import MAX_ROW_CHARS, Source
 from cfetch.manifest.strict_json import read_digits
+from cfetch.plugins.formats.xml_elements import read_texts
 
 NAMESPACE = "urn:ietf:params:xml:ns:metalink"
 OLD_NAMESPACE = "http://www.metalinker.org/"
@@ -54,7 +55,7 @@ def read_metalink(source: Source, document: Document, faults: Faults) -> Iterato
     files = _Files(parser, faults)
     parser.setContentHandler(files)
     try:
-        for text in source.texts():
+        for text in read_texts(source):
             files.fed_chars += len(text)
             parser.feed(text)
             files.check_length()

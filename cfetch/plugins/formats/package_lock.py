@@ -1,4 +1,4 @@
-"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``yarn.lock`` (Yarn 1)."""
+"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``deno.lock``, Yarn 1."""
 
 import base64
 import binascii
@@ -78,7 +78,7 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
     lock = load_object(source, "the lock file")
     packages = get_object(lock, "packages") or get_object(lock, "dependencies")
     others = 0
-    for package in packages.values():
+    for package in _walk_packages(packages):
         url = package.get("resolved") if isinstance(package, dict) else None
         if not isinstance(url, str) or not is_web(url):
             others += 1
@@ -86,6 +86,17 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
         yield Row(0, _name_package(url) | _read_integrity(package.get("integrity")), "packages")
     if others:
         document.notes.append(f"packages without a file of a server, which are left out: {others}")
+
+
+def _walk_packages(packages: dict[str, Any]) -> Iterator[Any]:
+    """Yield all packages; in the first version of the format, a package holds those of its own."""
+    waiting = list(packages.values())[::-1]
+    while waiting:
+        package = waiting.pop()
+        yield package
+        # from the second version on, the same key has only texts: the wanted versions
+        held = get_object(package, "dependencies").values()
+        waiting += [inner for inner in held if isinstance(inner, dict)][::-1]
 
 
 def _name_package(url: str) -> dict[str, object]:
@@ -108,6 +119,15 @@ def _read_integrity(text: object) -> dict[str, object]:
         if name in HEX_DIGITS and len(hex_digits) == HEX_DIGITS[name]:
             hashes[name] = hex_digits
     return hashes
+
+
+def read_deno_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``deno.lock``: ``url``, ``path`` (the host, and the path there) and ``sha256``."""
+    lock = load_object(source, "the lock file")
+    for url, digits in get_object(lock, "remote").items():
+        yield Row(0, {"url": url, "path": url.partition("?")[0].partition("://")[2], "sha256": digits})
+    if others := sum(len(get_object(lock, key)) for key in ("npm", "jsr")):
+        document.notes.append(f"packages without a file of a server, which are left out: {others}")
 
 
 def is_yarn_lock(head: str) -> bool:

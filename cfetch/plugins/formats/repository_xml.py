@@ -1,10 +1,12 @@
-"""Lists in XML of repositories: ``repomd.xml`` of RPM, the index of NLTK's data, replies of WebDAV."""
+"""Lists in XML of repositories: ``repomd.xml`` and ``primary.xml`` of RPM, the index of NLTK, WebDAV."""
 
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from cfetch.manifest.digests import find_algorithm
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.formats.advice import MESSAGES
+from cfetch.manifest.formats.link_text import advise_links
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
@@ -17,12 +19,39 @@ def read_repomd(source: Source, document: Document, faults: Faults) -> Iterator[
     """The rows of ``repodata/repomd.xml``: its addresses are relative to the directory above."""
     if source.own_url is not None and "/repodata/" in source.own_url:
         document.base_url = source.own_url.rpartition("/repodata/")[0] + "/"
+    unknown = 0
     for data in read_elements(source, ("data",)):
         location = data.find("location")
         path = location.attributes.get("href", "") if location else ""
         base = location.attributes.get("base", "") if location else ""
         fields: dict[str, object] = {"url": f"{base.rstrip('/')}/{path}" if base else path, "path": path}
-        yield Row(data.line, fields | _read_size(data.find_text("size")) | _read_checksum(data))
+        digest = _read_checksum(data)
+        unknown += not digest and data.find("checksum") is not None
+        yield Row(data.line, fields | _read_size(data.find_text("size")) | digest)
+    _note_unknown(unknown, document)
+
+
+def read_primary(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``repodata/primary.xml``: packages, whose addresses are relative to the directory above."""
+    if source.own_url is not None and "/repodata/" in source.own_url:
+        document.base_url = source.own_url.rpartition("/repodata/")[0] + "/"
+    rows = unknown = 0
+    for package in read_elements(source, ("package",)):
+        location, size = package.find("location"), package.find("size")
+        path = location.attributes.get("href", "") if location else ""
+        if not path:
+            continue
+        rows += 1
+        digest = _read_checksum(package)
+        unknown += not digest and package.find("checksum") is not None
+        base = location.attributes.get("base", "") if location else ""
+        fields: dict[str, object] = {"url": f"{base.rstrip('/')}/{path}" if base else path, "path": path}
+        yield Row(
+            package.line, fields | _read_size(size.attributes.get("package", "") if size else "") | digest
+        )
+    if not rows and "/metadata/common" not in source.head():
+        raise BrokenDocumentError(0, f"{MESSAGES['xml']}{advise_links(source)}")
+    _note_unknown(unknown, document)
 
 
 def read_nltk(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -57,7 +86,13 @@ def _read_size(text: str) -> dict[str, object]:
     return {"size": read_digits(text, _NO_DIGITS)} if text else {}
 
 
+def _note_unknown(hashes: int, document: Document) -> None:
+    if hashes:
+        document.notes.append(f"hashes of a kind that cfetch does not know, which are left out: {hashes}")
+
+
 def _read_checksum(data: Element) -> dict[str, object]:
     checksum = data.find("checksum")
-    algorithm = find_algorithm(checksum.attributes.get("type", "")) if checksum else None
+    name = checksum.attributes.get("type", "") if checksum else ""
+    algorithm = "sha1" if name == "sha" else find_algorithm(name)  # so old repositories call it
     return {algorithm: checksum.text.strip()} if checksum and algorithm else {}

@@ -12,6 +12,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import list_objects, load_json, read_content_size
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
+from cfetch.plugins.formats.catalogue_json import list_distributions
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -20,7 +21,8 @@ def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterato
     """The rows: ``url``, ``path`` if it is relative, ``size`` and ``sha256``."""
     directories: set[str] = set()
     files: list[str] = []
-    for entity in list_objects(load_json(source, "the crate"), "@graph"):
+    crate = load_json(source, "the crate")
+    for entity in list_objects(crate, "@graph"):
         kinds = entity.get("@type")
         name = entity.get("@id")
         named = kinds if isinstance(kinds, list) else [kinds]
@@ -39,6 +41,8 @@ def read_ro_crate(source: Source, document: Document, faults: Faults) -> Iterato
         if not _ABSOLUTE.match(name):
             fields["path"] = unquote(name).removeprefix("./")
         yield Row(0, fields, "@graph")
+    if not files:  # a catalogue in DCAT may have a graph too
+        yield from list_distributions(crate, document)
     files.sort()
     unlisted = [name for name in directories if name and not _has_prefix(files, name)]
     if unlisted:

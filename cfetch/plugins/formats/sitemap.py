@@ -12,12 +12,13 @@ from cfetch.manifest.formats.whole_json import hash_fields
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
+from cfetch.plugins.formats.xml_elements import read_texts
 
 MAX_URL_CHARS = 4096  # the protocol permits half of it
 _PART = re.compile(
     r"<loc(?:\s[^<>]{0,200})?>"
     rf"(?:\s*<!\[CDATA\[([^<]{{1,{MAX_URL_CHARS}}}?)\]\]>\s*|([^<]{{1,{MAX_URL_CHARS}}}))</loc>"
-    rf"|<(?:[a-z]{{1,20}}:)?md(\s[^<>]{{1,{MAX_URL_CHARS}}})>|(</url>)"
+    rf"|<(?:[a-z]{{1,20}}:)?md(\s[^<>]{{1,{MAX_URL_CHARS}}})>|(</url>)|(<image:loc|<video:content_loc)"
 )
 _ATTRIBUTE = re.compile(r"""([a-z]{1,20})\s*=\s*["']([^"'<>]*)["']""")
 _BEGIN = re.compile(r"<loc[\s>]")
@@ -29,16 +30,18 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
     if "<sitemapindex" in source.head():
         raise BrokenDocumentError(0, "it is an index of sitemaps; give one of the sitemaps that it names")
     _refuse_other_lists(source.head())
-    line, rest, unread, deleted = 1, "", 0, 0
+    line, rest, unread, deleted, media = 1, "", 0, 0, 0
     row: Row | None = None
     about: dict[str, str] = {}
-    for text in _remove_comments(source.texts()):
+    for text in _remove_comments(read_texts(source)):
         rest += text
         end = 0
         for match in _PART.finditer(rest):
             line += rest.count("\n", end, match.start())
             end = match.start()
-            if match[3]:
+            if match[5]:
+                media += 1
+            elif match[3]:
                 if row is not None:
                     about = dict(_ATTRIBUTE.findall(match[3]))
             else:
@@ -62,6 +65,9 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
         document.note_partial("the sitemap is cut off: it has no </urlset>")
     if deleted:
         document.notes.append(f"files that the list states as deleted, and that are left out: {deleted}")
+    if media:
+        way = "--from-format links reads them, and the pages"
+        document.notes.append(f"images and videos of the pages, which are left out: {media}; {way}")
     if unread:
         faults.add(0, f"it has {unread} elements <loc> whose addresses cannot be read")
 

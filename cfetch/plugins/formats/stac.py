@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from cfetch.base.schemes import is_web
 from cfetch.manifest.faults import BrokenDocumentError, Faults, kind_of
 from cfetch.manifest.formats.json_document import read_array
 from cfetch.manifest.formats.json_links import advise_queries
@@ -31,12 +32,14 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
     for item in read_array(source, "features", stac):  # an answer may be of any length
         if not isinstance(item.fields, dict):
             raise BrokenDocumentError(item.line, f"features must be objects, not {kind_of(item.fields)}")
-        listed = list(list_assets(item.fields, left_out)) or _read_properties(item.fields)
+        listed = list(
+            list_assets(item.fields, left_out, has_base=document.given_base_url is not None)
+        ) or _read_properties(item.fields)
         without += not listed
         rows += len(listed)
         yield from (Row(item.line, fields, "assets") for fields in listed)
     if stac.get("type") != "FeatureCollection" and not rows and not without:
-        yield from _read_item(stac, left_out)
+        yield from _read_item(stac, left_out, has_base=document.base() is not None)
     elif without and not rows:
         what = "it is GeoJSON whose features have no assets, and no file in their properties"
         raise BrokenDocumentError(0, f"{what}{advise_queries(source)}")
@@ -48,7 +51,7 @@ def read_stac(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         document.notes.append(f"features without a file, which are left out: {without}")
 
 
-def _read_item(stac: dict[str, Any], left_out: list[str]) -> Iterator[Row]:
+def _read_item(stac: dict[str, Any], left_out: list[str], *, has_base: bool) -> Iterator[Row]:
     kind = stac.get("type")
     own = get_object(stac, "assets")
     has_files = any("href" in get_object(own, name) for name in own)
@@ -60,7 +63,7 @@ def _read_item(stac: dict[str, Any], left_out: list[str]) -> Iterator[Row]:
             f"this STAC {'catalog' if kind == 'Catalog' else 'collection'} has no assets of its own, only "
             "links to items; give the answer of …/items or of a search",
         )
-    for fields in list_assets(stac, left_out):
+    for fields in list_assets(stac, left_out, has_base=has_base):
         yield Row(0, fields, "assets")
 
 
@@ -103,8 +106,14 @@ def find_next_page(stac: dict[str, Any], own_url: str) -> str | None:
     return None
 
 
-def list_assets(stac: dict[str, Any], left_out: list[str]) -> Iterator[dict[str, object]]:
-    """The rows of an item, or of the items of an answer; ``left_out`` gets the names of directories."""
+def list_assets(
+    stac: dict[str, Any], left_out: list[str], *, has_base: bool = False
+) -> Iterator[dict[str, object]]:
+    """The rows of an item, or of the items of an answer; ``left_out`` gets the names of directories.
+
+    A relative address is joined to the item's own (its link ``self``), unless ``has_base``: the
+    user states a base, or the item was had from its address.
+    """
     is_answer = stac.get("type") == "FeatureCollection"
     for item in list_objects(stac, "features") if is_answer else [stac]:
         assets = get_object(item, "assets")
@@ -113,6 +122,8 @@ def list_assets(stac: dict[str, Any], left_out: list[str]) -> Iterator[dict[str,
         for key, name in names.items():
             asset = get_object(assets, key)
             fields: dict[str, object] = {"url": asset.get("href"), "size": asset.get("file:size")}
+            if not has_base:
+                fields["url"] = _join_to_item(item, fields["url"])
             if str(fields["url"]).endswith("/"):
                 left_out.append(key)
                 continue
@@ -120,6 +131,14 @@ def list_assets(stac: dict[str, Any], left_out: list[str]) -> Iterator[dict[str,
                 is_shared = counts[name.casefold()] > 1
                 fields["path"] = f"{item.get('id')}/{f'{key}/' if is_shared else ''}{name}"
             yield fields | _hash(asset.get("file:checksum") or asset.get("checksum:multihash"))
+
+
+def _join_to_item(item: dict[str, Any], href: object) -> object:
+    own = next((link.get("href") for link in list_objects(item, "links") if link.get("rel") == "self"), None)
+    if isinstance(own, str) and is_web(own) and isinstance(href, str):
+        with suppress(UrlError):
+            return join_url(own, href)
+    return href
 
 
 def _find_name(href: object) -> str | None:

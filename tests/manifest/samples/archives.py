@@ -643,6 +643,29 @@ ARCHIVES += [
         ("a.mp3",),
     ),
     Sample(
+        "primary.xml of RPM",
+        "primary.xml",
+        to_text(
+            '<metadata xmlns="http://linux.duke.edu/metadata/common"><package type="rpm">'
+            f'<checksum type="sha256">{SHA}</checksum><size package="4"/><location href="P/a.rpm"/>'
+            "</package></metadata>"
+        ),
+        ("P/a.rpm",),
+        own_url="https://h.example/os/repodata/primary.xml",
+    ),
+    Sample(
+        "DCAT in JSON-LD",
+        "dcat.jsonld",
+        to_json(
+            {
+                "@context": "https://www.w3.org/ns/dcat.jsonld",
+                "@type": "dcat:Dataset",
+                "dcat:distribution": [{"dcat:downloadURL": {"@id": f"{H}a.csv"}, "dcat:byteSize": "4"}],
+            }
+        ),
+        ("a.csv",),
+    ),
+    Sample(
         "repomd.xml",
         "repomd.xml",
         to_text(
@@ -704,6 +727,12 @@ ARCHIVES += [
         "poetry.lock",
         to_text("[[package]]", 'name = "a"', f'files = [{{file = "a-1.whl", hash = "sha256:{SHA}"}}]'),
         refusal="states no URLs of its packages",
+    ),
+    Sample(
+        "deno.lock",
+        "deno.lock",
+        to_json({"version": "3", "remote": {f"{H}std/a.ts": SHA}}),
+        ("h.example/std/a.ts",),
     ),
     Sample(
         "package-lock.json",

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.manifest.sample import TO_BASE, URLS, H, Sample, to_json, to_text
+from tests.manifest.sample import SHA, TO_BASE, URLS, H, Sample, to_json, to_text
 
 NO_LISTS = [
     Sample(
@@ -41,6 +41,18 @@ NO_LISTS = [
         "bucket",
         b'<?xml version="1.0"?><ListBucketResult><Name>b</Name></ListBucketResult>',
         refusal="s3://NAME/",
+    ),
+    Sample(
+        "the list of a container of Azure (XML)",
+        "a.xml",
+        to_text("<EnumerationResults><Blobs><Blob><Name>a</Name></Blob></Blobs></EnumerationResults>"),
+        refusal="az://NAME/",
+    ),
+    Sample(
+        "index of a container image (OCI)",
+        "index.json",
+        to_json({"schemaVersion": 2, "manifests": [{"digest": f"sha256:{SHA}", "size": 1}]}),
+        refusal="container image (OCI)",
     ),
     Sample(
         "HTML page (a login, an error)",

@@ -227,3 +227,19 @@ def test_windows(kind, text, window_bytes):
         return list(find_reader(kind)(source, Document(), Faults()))
 
     assert rows(window_bytes) == rows(1 << 16)
+
+
+def test_what_stands_around_a_url_of_a_plain_list_is_no_part_of_it(frozen):
+    """A comment behind a URL, and blanks that a web page puts around links; a hash is no comment."""
+    lines = ["http://h/a # the latest one of all of them", f"http://h/b #sha256={SHA}", "http://h/c#x"]
+    for name in ("list.txt", "list"):
+        plan = frozen("\n".join([*lines, "\u00a0http://h/d\u200b"]) + "\n", name)
+        assert [entry.url.reveal().partition("#")[0] for entry in plan.entries()] == [
+            f"http://h/{name}" for name in "abcd"
+        ]
+        assert [entry.digest is not None for entry in plan.entries()] == [False, True, False, False]
+
+
+def test_urls_that_all_have_comments_are_a_plain_list(frozen):
+    """No other reading of such lines makes sense."""
+    assert [entry.path for entry in frozen("http://h/a # x\nhttp://h/b # y\n", "l").entries()] == ["a", "b"]

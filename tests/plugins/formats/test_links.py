@@ -3,7 +3,7 @@
 import pytest
 
 from cfetch.base.config.reading import ReadingOptions
-from tests.manifest.sample import H
+from tests.manifest.sample import MD5, SHA, H
 from tests.plugins.formats.test_lists_outside import entries_of
 
 SCRIPT = f"""#!/bin/bash
@@ -126,3 +126,14 @@ def test_words_are_no_paths(error_of):
     """Whatever the ending of their file says, a base URL would make names of them."""
     [problem] = error_of("some words\nand more\n", "x.txt", base_url=H).problems
     assert "it is text, not a list of links" in problem.message
+
+
+def test_the_hashes_of_requirements_are_those_of_their_links(frozen):
+    """Of two hashes of one sort pip takes either, so neither proves a file; a note counts them."""
+    text = (
+        f"{H}a.tgz --hash=sha256:{SHA}\nb @ {H}b.tgz \\\n    --hash=md5:{MD5} \\\n    --hash=sha256:{SHA}\n"
+    )
+    text += f"{H}c.tgz \\\n  --hash=sha256:{SHA} --hash=sha256:{'ff' * 32}\n"
+    plan = frozen(text, "requirements.txt", options=ReadingOptions(from_format="links"))
+    assert [entry[3] for entry in entries_of(plan)] == [f"sha256:{SHA}", f"sha256:{SHA}", None]
+    assert "hashes that are not surely those of one link, and that are left out: 2" in plan.notes

@@ -229,3 +229,59 @@ def test_an_answer_of_any_length_is_read_item_by_item(frozen, monkeypatch):
 def test_a_hostile_document_ends_the_reading_of_xml(error_of, text):
     """No entities, no depth without end, no half documents."""
     assert error_of(text, "x.rss").total >= 1
+
+
+def test_a_lock_of_the_first_version_names_packages_within_packages(frozen):
+    """There npm puts a package if another version of it stands at the top."""
+    inner = {"b": {"resolved": f"{H}b/-/b-2.tgz", "integrity": "sha1-ASNFZ4mrze8BI0VniavN7wEjRWc="}}
+    outer = {"a": {"resolved": f"{H}a/-/a-1.tgz", "requires": {"b": "^2.0.0"}, "dependencies": inner}}
+    plan = frozen(json.dumps({"lockfileVersion": 1, "dependencies": outer}), "package-lock.json")
+    assert [entry[1] for entry in entries_of(plan)] == ["a-1.tgz", "b-2.tgz"]
+    assert entries_of(plan)[1][3] == "sha1:0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(("kind", "digest"), [("sha", f"sha1:{'ab' * 20}"), ("crc128", None)])
+def test_a_hash_of_a_repository_is_used_or_its_loss_is_said(frozen, kind, digest):
+    """Old repositories call SHA-1 so."""
+    checksum = f'<checksum type="{kind}">{"ab" * 20}</checksum>'
+    plan = frozen(f'<repomd><data><location href="p.gz"/>{checksum}</data></repomd>', base_url=BASE)
+    assert entries_of(plan)[0][3] == digest
+    assert any("hashes of a kind" in note for note in plan.notes) == (digest is None)
+
+
+def test_images_of_the_pages_of_a_sitemap_are_counted(frozen):
+    """They are left out, as a sitemap lists pages; the note has the way to them."""
+    image = f"<image:image><image:loc>{H}i.jpg</image:loc></image:image>"
+    plan = frozen(f"<urlset><url><loc>{H}page.html</loc>{image}</url></urlset>", "sitemap.xml")
+    assert [entry[1] for entry in entries_of(plan)] == ["page.html"]
+    assert any("left out: 1; --from-format links reads them" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(("given", "url"), [(None, f"{H}d/e/a.mp3"), (BASE, f"{BASE}a.mp3")])
+def test_the_base_of_a_feed_counts_unless_the_user_states_one(frozen, given, url):
+    """An entry's own base is relative to that of the feed."""
+    link = '<entry xml:base="e/"><link rel="enclosure" href="a.mp3"/></entry>'
+    plan = frozen(f'<feed xml:base="{H}d/">{link}</feed>', "a.atom", base_url=given)
+    assert entries_of(plan)[0][0] == url
+
+
+@pytest.mark.parametrize(("given", "url"), [(None, f"{H}c/A/b.tif"), (BASE, f"{BASE}b.tif")])
+def test_a_relative_asset_is_beside_its_item(frozen, given, url):
+    """The item's link self says where the item is."""
+    own = {"rel": "self", "href": f"{H}c/A/A.json"}
+    item = {"type": "Feature", "id": "A", "assets": {"b": {"href": "./b.tif"}}, "links": [own]}
+    text = json.dumps({"type": "FeatureCollection", "features": [item]})
+    assert entries_of(frozen(text, base_url=given))[0][0] == url
+    source = Source(io.BytesIO(text.encode()), own_url=f"{H}search")
+    [entry] = Reading(source, given)
+    assert entry.url.reveal() == url
+
+
+def test_a_conda_channel_says_where_its_packages_are(frozen, error_of):
+    """Its base comes before the packages, or all of them would be asked for elsewhere."""
+    info, packages = {"base_url": f"{H}noarch"}, {"a-1.conda": {"sha256": SHA}}
+    both = {"info": info, "packages": {}, "packages.conda": packages}
+    assert entries_of(frozen(json.dumps(both), "repodata.json"))[0][0] == f"{H}noarch/a-1.conda"
+    assert entries_of(frozen(json.dumps(both), "r.json", base_url=BASE))[0][0] == f"{BASE}a-1.conda"
+    late = {"packages": {}, "packages.conda": packages, "info": info}
+    assert "--base-url" in error_of(json.dumps(late), "repodata.json").problems[-1].message

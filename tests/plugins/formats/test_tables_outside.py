@@ -99,3 +99,27 @@ def test_the_first_sheet_of_a_workbook_is_a_table(frozen, error_of):
         (H + "b", "b", 3),
     ]
     assert "workbook of a spreadsheet" in error_of(data[:-80], "x.xlsx").problems[0].message
+
+
+@pytest.mark.parametrize("mark", [" ", " | ", ";", "; ", ","])
+def test_a_cell_of_several_links_is_a_file_for_each(frozen, monkeypatch, mark):
+    """It was read as one URL, which no server knows; also where the rows before it are plain."""
+    monkeypatch.setattr("cfetch.manifest.reading.LONG_BYTES", 0)  # plain rows are sought in long lists
+    plain = "".join(f"x,{H}{number}.bin\n" for number in range(3))
+    quote = '"' if mark == "," else ""
+    table = f"name,url\n{plain}y,{quote}{H}a.bin{mark}{H}b.bin{quote}\n"
+    plan = frozen(table, "a.csv")
+    assert [entry[1] for entry in entries_of(plan)] == ["0.bin", "1.bin", "2.bin", "a.bin", "b.bin"]
+
+
+@pytest.mark.parametrize(
+    ("row", "word"),
+    [
+        (f"{H}a.bin;{H}b.bin,5", "links of several files, beside a path, size or hash"),
+        (f"{H}a?x=1;{H}b,", "one link or several: percent-encode"),
+    ],
+)
+def test_a_cell_of_links_that_may_mean_two_things_is_refused(error_of, row, word):
+    """A size is that of one file, and a query may hold another link."""
+    [problem] = error_of(f"url,size\n{H}0,1\n{H}1,2\n{row}\n", "a.csv").problems
+    assert (problem.line, word in problem.message) == (4, True)

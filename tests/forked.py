@@ -15,6 +15,7 @@ gets what it had left.
 
 import os
 import random
+import selectors
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
@@ -74,12 +75,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 @dataclass
 class _Child:
-    """What the parent knows of a child: its tests, and the one that it runs now, by its number."""
+    """What the parent knows of a child. ``left``: the tests that it was given, from the one that it runs on."""
 
     name: str
     process: int
     left: Unit = field(default_factory=list)
-    running: bool = False
     has_ended: bool = False
 
 
@@ -88,6 +88,7 @@ class _Parent:
         self._session = session
         self._units = deque(units)
         self._children: dict[Connection, _Child] = {}
+        self._selector = selectors.DefaultSelector()
         self._number = 0
         self._processes = min(processes, len(units))
         # pytest makes one directory for all that a run writes, and removes those of earlier runs
@@ -103,8 +104,8 @@ class _Parent:
                 if self._start():
                     return
             while self._children:
-                for connection in wait(list(self._children)):
-                    if self._listen(connection):
+                for key, _ in self._selector.select():
+                    if self._listen(key.fileobj):
                         return
                 if self._session.shouldfail:
                     raise self._session.Failed(self._session.shouldfail)
@@ -124,10 +125,7 @@ class _Parent:
             unit = self._units.popleft() if self._units else None
             child.left += unit or ()
             connection.send(unit)
-        elif kind == "start":
-            child.running = True
         elif kind == "finish":
-            child.running = False
             config = self._session.config
             reports = (hook.pytest_report_from_serializable(config=config, data=data) for data in values[0])
             self._show(child.left.pop(0), *reports)
@@ -168,11 +166,13 @@ class _Parent:
         if process:
             theirs.close()
             self._children[ours] = _Child(name, process)
+            self._selector.register(ours, selectors.EVENT_READ)
             return False
         ours.close()
         for connection in self._children:  # else no child would see that the parent has died
             connection.close()
         self._children.clear()
+        self._selector.close()
         directory = self._base / name
         directory.mkdir(mode=0o700)
         _become_child(self._session, theirs)
@@ -188,14 +188,15 @@ class _Parent:
     def _bury(self, connection: Connection) -> bool:
         """A child has ended; true in another, which has run what was left of its tests."""
         child = self._children.pop(connection)
+        self._selector.unregister(connection)
         connection.close()
         status = os.waitstatus_to_exitcode(os.waitpid(child.process, 0)[1])
         if child.has_ended and status:
             raise RuntimeError(f"{child.name} ended with status {status} after its tests: see its output")
         if child.has_ended:
             return False
-        if not child.running:
-            raise RuntimeError(f"{child.name} ended with status {status} between two tests")
+        if not child.left:
+            raise RuntimeError(f"{child.name} ended with status {status} when it had no test to run")
         number = child.left.pop(0)
         item = self._session.items[number]
         text = f"{child.name} ended with status {status} while it ran this test"
@@ -244,9 +245,6 @@ class _Reporter:
         self._config = config
         self._send = send
         self._reports: list[Any] = []
-
-    def pytest_runtest_logstart(self) -> None:
-        self._send(("start",))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)

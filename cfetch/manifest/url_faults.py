@@ -8,7 +8,7 @@ from cfetch.base.schemes import KNOWN, SCHEMES, WEB_PATTERN, is_web
 
 BAD_PORT = "its port is not between 1 and 65535"
 ODD_HOST = "its host holds characters that no host name has"
-_ANY_LOGIN = re.compile(r"([^:]+://)[^/?#\\]*@")
+_ANY_LOGIN = re.compile(r"\A([^:]+://)[^/?#\\]*@")
 _NOT_KNOWN = f"its scheme is not {KNOWN}"
 _REASONS = (
     (r"\Z", "it is empty"),
@@ -25,7 +25,7 @@ _REASONS = (
     *((f"{row.name}:", f"its scheme is {row.refusal}") for row in SCHEMES.values() if row.refusal),
     (rf"(?!{WEB_PATTERN}:)", _NOT_KNOWN),
     (rf"(?!{WEB_PATTERN}:)[^:]+://[^/?#]*@", "it holds userinfo; put the credential into headers"),
-    (r"[^:]+://[^/?#]*\\[^/?#]*@", r"its login holds a \; percent-encode it as %5C"),
+    (r"[^:]+://[^/?#\\]*\\[^/?#]*@", r"its login holds a \; percent-encode it as %5C"),
     (r"[^:]+:(?!//[^/?#:])", "it has no host"),
     (r"[^:]+://(?:\[[^]]*]|[^/?#:[]+):", BAD_PORT),
     (r"[^:]+://[^/?#:]*\.\.?(?=[/?#:]|\Z)", "its host is nothing but a dot, or ends with two"),

@@ -25,7 +25,8 @@ class Reply:
     After ``cut`` bytes of the reply comes ``then``: "stall" for ever, "reset", or "end" like a normal end.
     ``framing`` is how the end is told: "length", "chunked" or "close". ``at_s``: the body's pieces arrive at
     these times after the head instead, in equal shares. ``place``: where redirects have led. ``handshake_s``:
-    so long the handshake of its connection has no answer. ``reason``: the body of a refusal.
+    so long the handshake of its connection has no answer. ``reason``: the body of a refusal. A body
+    arrives in so many ``pieces`` at ``rate_bps``.
     """
 
     body: bytes = b""
@@ -43,6 +44,7 @@ class Reply:
     place: str = "http://h.test/"
     handshake_s: float = 0.0
     reason: bytes = b""
+    pieces: int = 20
 
 
 @dataclass
@@ -211,7 +213,7 @@ def _pieces(reply, data):
         return []
     if reply.rate_bps is None:
         return [(0.0, data)]
-    share = max(1, -(-len(data) // 20))
+    share = max(1, -(-len(data) // reply.pieces))
     return [
         (min(i + share, len(data)) / reply.rate_bps, data[i : i + share]) for i in range(0, len(data), share)
     ]

@@ -31,7 +31,7 @@ class Server(FakeTransport):
         path = url.reveal().rpartition("/")[2]
         again = self.scripts[path]
         rate_bps = len(BODY) / self.seconds(n)
-        self.scripts[path] = [Reply(BODY, status=self.status(n), rate_bps=rate_bps)] * (
+        self.scripts[path] = [Reply(BODY, status=self.status(n), rate_bps=rate_bps, pieces=6)] * (
             len(self.of(path)) + 1
         )
         try:

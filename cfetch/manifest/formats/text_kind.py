@@ -43,7 +43,7 @@ _STATEMENT = re.compile(
 )
 """A line of a program, of a configuration, of YAML or of a change; no name of a file looks so."""
 
-_COMMENT = re.compile(r"(\s*[a-z0-9]+://\S+)[ \t]+#.*")
+_COMMENT = re.compile(r"\A(\s*[a-z0-9]+://\S+)[ \t]+#.*")
 """A comment behind a URL; a plain list may have them."""
 
 _SECTION = re.compile(r"\[[\w .\"'/-]{1,60}\]\s*\Z")  # of a configuration

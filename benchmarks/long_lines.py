@@ -24,13 +24,13 @@ from cfetch.manifest.reading import Reading
 from cfetch.manifest.source import Source
 
 OPENINGS = (
-    *("", "http://h/a\n", "url,size\nhttp://h/a,1\n", "<html><body>", "<?xml version='1.0'?><a>", '{"a":', "["),
-    *("http://", "#", "0123456789abcdef0123456789abcdef  "),
+    *("", "http://h/a\n", "url,size\nhttp://h/a,1\n", "<html><body>", "<?xml version='1.0'?><a>", '{"a":'),
+    *("[", "http://", "#", "0123456789abcdef0123456789abcdef  "),
 )
 PIECES = (
-    *("a", " ", ":", "/", "<", "[", "{", '"', "'", "#", "=", "\t", "a ", "a:", "a/", "://", "http://h/a ", "<a>"),
-    *("<!--", "a.", "a,", ",", "|", "(", "-", "\\", "%41", "@", "&", "?", "aa=bb ", "0", "0 ", "é", "a@", ".a"),
-    *("- ", "* ", "a\t", "$", "${", "!(", "[a](", "<a href=", "<?xml ", "&amp;"),
+    *("a", " ", ":", "/", "<", "[", "{", '"', "'", "#", "=", "\t", "a ", "a:", "a/", "://", "http://h/a "),
+    *("<a>", "<!--", "a.", "a,", ",", "|", "(", "-", "\\", "%41", "@", "&", "?", "aa=bb ", "0", "0 ", "é"),
+    *("a@", ".a", "- ", "* ", "a\t", "$", "${", "!(", "[a](", "<a href=", "<?xml ", "&amp;"),
 )
 NAMES = ("m.txt", "m.csv", "m", "m.html", "m.json", "m.jsonl", "m.md5", "m.xml", "m.md", "m.yaml", "m.urls")
 LONG_S = 1.0
@@ -57,7 +57,8 @@ def main() -> int:
         whole = measure(opening + piece * times + end, name)
         if whole > LONG_S:
             half = measure(opening + piece * (times // 2) + end, name)
-            print(f"{whole:.1f} s, half of it {half:.1f} s: {opening!r}, {piece!r} x {times}, {end!r} as {name}")
+            text = f"{opening!r}, {piece!r} x {times}, {end!r}"
+            print(f"{name}: {whole:.1f} s, half of it {half:.1f} s: {text}")
             count += whole > FACTOR * half
     print(f"{count} texts take a time that grows faster than they do")
     return min(count, 1)

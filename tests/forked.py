@@ -75,7 +75,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 @dataclass
 class _Child:
-    """What the parent knows of a child. ``left``: the tests that it was given, from the one that it runs on."""
+    """What the parent knows of a child. ``left``: tests that it was given, from the one that it runs on."""
 
     name: str
     process: int

@@ -31,6 +31,8 @@ def write(name, what):
     with open(os.environ["WRITTEN"], "a") as file:
         print(name, what, file=file)
 
+def test_that_dies(): os._exit(3)  # the first test of its process, which has no fixture to end
+
 @pytest.mark.parametrize("number", range(3))
 def test_of_one_function(number, server, tmp_path):
     assert server == os.getpid()
@@ -38,7 +40,6 @@ def test_of_one_function(number, server, tmp_path):
     write("directory", tmp_path.parent)
 
 def test_together_a(server): write("together", os.getpid())
-def test_that_dies(): os._exit(3)
 def test_that_fails():
     print("what", "this test said")
     os.write(1, b"what " + b"its commands said")

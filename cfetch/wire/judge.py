@@ -55,6 +55,11 @@ _NOTHING: list[str] = []
 _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,7})$")
 _PAGES = {"html", "htm", "xhtml", "xht", "shtml", "mhtml", "php", "asp", "aspx", "jsp", "cgi", "do"}
 PAGE_TYPES = {"text/html", "application/xhtml+xml"}
+PAGE_REFUSED = (
+    "the server sends a web page ({}) in its place: a login page, a captive portal or an error? Open the "
+    "link in a browser to see; log in with --cookies or --bearer-env, or, if pages are meant, give "
+    "--accept-html or --doubtful accept"
+)
 
 
 def is_page_name(name: str, *, bare: bool = True) -> bool:
@@ -74,11 +79,7 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
         status = 200
     media_type = read_media_type(headers) if asked.refuses_pages else ""
     if media_type in PAGE_TYPES:
-        return refuse(
-            f"the server sends a web page ({media_type}) in its place: a login page, a captive portal or an "
-            "error? Open the link in a browser to see; log in with --cookies or --bearer-env, or, if "
-            "pages are meant, give --accept-html or --doubtful accept"
-        )
+        return refuse(PAGE_REFUSED.format(media_type))
     return _judge_body(status, headers, asked)
 
 

@@ -76,7 +76,11 @@ async def explain(verdict: Verdict, response: Response, secrets: Iterable[str] =
 
     ``secrets``: values of the request that nobody may be shown. Reads the reply's body, if it is small.
     """
-    body = await _read_small(response)
+    return explain_by(await _read_small(response), verdict, response, secrets)
+
+
+def explain_by(body: bytes, verdict: Verdict, response: Response, secrets: Iterable[str] = ()) -> Verdict:
+    """The same, with a body that has been read."""
     reason = find_reason(response.headers, body)
     if not set(_LETTERS.findall(reason.message.lower())) - _list_plain_words(response.status):
         reason = reason._replace(message="")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from cfetch.engine.attempt import Assignment
-from cfetch.engine.error_bodies import MOST_BYTES, OddDocument, find_document
+from cfetch.engine.error_bodies import MOST_BYTES, OddDocument, find_document, may_be_document
 from cfetch.manifest.digests import Bytes
 from cfetch.wire.headers import read_media_type
 from cfetch.wire.judge import PAGE_REFUSED, is_page_name
@@ -55,8 +55,8 @@ def _find_doubt(path: str, start: bytes) -> str | None:
 
 
 async def read_start(start: Bytes, read: Callable[[], Awaitable[Bytes]]) -> Bytes:
-    """Read on until a small document is whole, or there is more than any has."""
-    while len(start) < MOST_BYTES:
+    """Read on until a small document is whole, or there is more than any has; of other text nothing more."""
+    while len(start) < MOST_BYTES and may_be_document(bytes(start)):
         data = bytes(start)  # first: the next read uses the memory again
         more = await read()
         start = data + bytes(more)

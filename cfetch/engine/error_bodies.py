@@ -64,6 +64,12 @@ _POINTER_WAY = (
 )
 
 
+def may_be_document(start: bytes) -> bool:
+    """Whether more of a body has to be seen to know."""
+    first = start.removeprefix(_BOM).lstrip()[:1]
+    return first in b"<{v/." or start in _BOM
+
+
 def find_document(path: str, media_type: str, start: bytes) -> OddDocument | None:
     """What a body is that is not the file of this path; None: nothing says so."""
     ending = _ENDING.search(path.lower())

@@ -498,3 +498,15 @@ def test_no_secret_in_messages(error_of, name, text):
     assert CANARY not in str(error)
     assert CANARY not in repr(error.problems)
     assert error.__cause__ is None
+
+
+@pytest.mark.parametrize(("name", "text", "leads_out"), [
+    ("m.txt", "http://h/a\nmailto:a@h\n", True), ("m.txt", "http://h/a\nfile:///b\n", True),
+    ("m.jsonl", '{"url": "http://h/a"}\n{"url": ""}\n', True), ("m.csv", "url,size\nhttp://h/a,1\nb,-5", True),
+    ("m.txt", "mailto:a@h\n", False), ("m.json", '{"files": [{"url": "http://h/a"}, {"url": "ht', False),
+])  # fmt: skip
+def test_faulty_rows_among_good_rows_name_the_way_out(error_of, name, text, leads_out):
+    """It is named once, and not where it would not help: of no good row, of a list that breaks off."""
+    error = error_of(text, name)
+    assert str(error).count("--bad-rows skip leaves such rows out") == leads_out
+    assert str(error.with_effect("")).count("--bad-rows skip") == leads_out

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES = 100 << 10  # one header line; curl's limit, as some sites' security policies are long
 MAX_HEADERS = 1000
+MOST_DIGITS = 19  # of a length: 2**63 - 1
 # Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
 # The parser keeps no more bytes than that.
 MAX_BARE_BYTES = MAX_HEAD_BYTES
@@ -205,14 +206,11 @@ class ReplyParser:
 
         if not is_whole(head):
             return  # the parser refuses all further bytes, so that this is called again
-        try:
-            mended = mend_head(head)
-        except ValueError as fault:
-            raise HeadFault(str(fault)) from None
+        mended = mend_head(head)
         if mended is None:
             raise error
         self._parser, self._head, self._is_mended = make_parser(self), b"", True
-        self._fields.clear()
+        self._fields[:] = [text for length in mended.lengths for text in (b"Content-Length", length)]
         self._parser.feed_data(mended.data)
         self._keeps &= not mended.is_odd
 
@@ -223,11 +221,17 @@ class ReplyParser:
 
     def count_left_bytes(self) -> int:
         """How many bytes of a large body of stated length have not come; 0 for all other bodies."""
-        lengths = self.headers.getall("Content-Length", [])
-        if len(lengths) != 1 or not lengths[0].isdecimal() or "Transfer-Encoding" in self.headers:
+        length = self.find_length()
+        if length is None or "Transfer-Encoding" in self.headers:
             return 0
-        left_bytes = int(lengths[0]) - self._parsed_bytes
+        left_bytes = length - self._parsed_bytes
         return left_bytes if left_bytes > LARGE_BYTES else 0
+
+    def find_length(self) -> int | None:
+        """The length of the body, if the reply states just one, and one that a file may have."""
+        stated = self.headers.getall("Content-Length", [])
+        is_sound = len(stated) == 1 and stated[0].isdecimal() and len(stated[0]) <= MOST_DIGITS
+        return int(stated[0]) if is_sound else None
 
     def on_message_begin(self) -> None:
         """Note a second reply, for which there was no request."""

@@ -502,7 +502,7 @@ def test_no_secret_in_messages(error_of, name, text):
 
 @pytest.mark.parametrize(("name", "text", "leads_out"), [
     ("m.txt", "http://h/a\nmailto:a@h\n", True), ("m.txt", "http://h/a\nfile:///b\n", True),
-    ("m.jsonl", '{"url": "http://h/a"}\n{"url": ""}\n', True), ("m.csv", "url,size\nhttp://h/a,1\nb,-5", True),
+    ("m.jsonl", '{"url": "http://h/a"}\n{"url": ""}\n', True), ("m.csv", "url,size\nhttp://h/a,1\nb,-5", 1),
     ("m.txt", "mailto:a@h\n", False), ("m.json", '{"files": [{"url": "http://h/a"}, {"url": "ht', False),
 ])  # fmt: skip
 def test_faulty_rows_among_good_rows_name_the_way_out(error_of, name, text, leads_out):

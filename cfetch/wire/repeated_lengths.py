@@ -17,6 +17,7 @@ from cfetch.wire.verdict import Asked, ReplyAction, Verdict, refuse, refuse_rang
 HEAD_END = re.compile(rb"\r?\n\r?\n")
 MOST_DIGITS = 19  # of 2**63 - 1
 LENGTH = "Content-Length"
+_CLOSES = re.compile(rb"connection[ \t]*:[ \t]*close[ \t]*\Z", re.IGNORECASE)
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9, \t]*?)[ \t]*\Z", re.IGNORECASE)
 MOST_SHOWN = 40  # digits
 HASH_WAY = "; state the hash in the manifest, or by cfetch get --sha256"
@@ -38,7 +39,8 @@ def is_whole(head: bytes) -> bool:
 def mend_lengths(head: bytes) -> PlainHead | None:
     """A head that states one length several times, with that length once (RFC 9110 8.6).
 
-    Several lengths, and a number beyond all files, are left out. None: the head states one length, and once.
+    Several lengths are left out, and a number beyond all files if the end of the connection will end the
+    body. None: the head states a length once.
     """
     end = HEAD_END.search(head)
     lines = [line.rstrip(b"\r") for line in (head if end is None else head[: end.start()]).split(b"\n")]
@@ -46,7 +48,8 @@ def mend_lengths(head: bytes) -> PlainHead | None:
     values = {
         value.strip().lstrip(b"0") or value.strip()[:1] for text in stated for value in text.split(b",")
     }
-    is_odd = len(values) > 1 or any(len(value) > MOST_DIGITS for value in values)
+    is_beyond = any(len(value) > MOST_DIGITS for value in values) and any(map(_CLOSES.match, lines))
+    is_odd = len(values) > 1 or is_beyond
     if not stated or (len(stated) == 1 and b"," not in stated[0] and not is_odd):
         return None
     kept = [line for line in lines if not _LENGTH.match(line)]

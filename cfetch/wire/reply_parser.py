@@ -144,7 +144,6 @@ class ReplyParser:
         "_has_body",
         "_head",
         "_head_fault",
-        "_is_chunked",
         "_is_mended",
         "_is_over",
         "_keeps",
@@ -153,6 +152,7 @@ class ReplyParser:
         "_parser",
         "_pieces",
         "headers",
+        "phrase",
         "status",
     )
 
@@ -165,8 +165,9 @@ class ReplyParser:
         self._head = b""  # what has come of a head that is not complete yet
         self._head_fault: HeadFault | None = None
         self._bare_bytes = self._parsed_bytes = 0
-        self._is_over = self._keeps = self._is_chunked = self._is_mended = False
+        self._is_over = self._keeps = self._is_mended = False
         self.status = 0
+        self.phrase = b""
         self.headers = NO_HEADERS
 
     def parse(self, data: memoryview) -> None:
@@ -179,7 +180,8 @@ class ReplyParser:
             self._is_over, self._keeps = True, False  # it speaks another protocol from now on
         except HttpParserError as error:
             self._mend(data, error)
-        if (not self.status or self._is_chunked) and not self._parsed_bytes and self._parser is not None:
+        is_first = not self._parsed_bytes and (not self.status or _TRANSFER_ENCODING in self.headers)
+        if is_first and self._parser is not None:
             self._head += bytes(data)
 
     def _mend(self, data: memoryview, error: HttpParserError) -> None:
@@ -209,7 +211,7 @@ class ReplyParser:
         mended = mend_head(head)
         if mended is None:
             raise error
-        self._parser, self._head, self._is_mended = make_parser(self), b"", True
+        self._parser, self._head, self._is_mended, self.phrase = make_parser(self), b"", True, b""
         self._fields[:] = [text for length in mended.lengths for text in (b"Content-Length", length)]
         self._parser.feed_data(mended.data)
         self._keeps &= not mended.is_odd
@@ -217,7 +219,8 @@ class ReplyParser:
     def _may_be_bare(self) -> bool:
         """Whether a body in chunks has failed before its first byte."""
         is_first = self.status and not self._parsed_bytes and not self._is_over
-        return bool(is_first) and isinstance(self._parser, HttpResponseParser) and self._is_chunked
+        is_chunked = _TRANSFER_ENCODING in self.headers
+        return bool(is_first) and isinstance(self._parser, HttpResponseParser) and is_chunked
 
     def count_left_bytes(self) -> int:
         """How many bytes of a large body of stated length have not come; 0 for all other bodies."""
@@ -237,6 +240,10 @@ class ReplyParser:
         """Note a second reply, for which there was no request."""
         if self._is_over:
             self._keeps = False
+
+    def on_status(self, phrase: bytes) -> None:
+        """Keep the words behind the status, which may be the server's reason."""
+        self.phrase += b"" if self.status else phrase
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers count for the limit, but are not used."""
@@ -260,6 +267,7 @@ class ReplyParser:
             raise ValueError
         if 100 <= status < 200 and status != 101:
             self._fields.clear()
+            self.phrase = b""
             return
         self._keeps = self._parser.should_keep_alive()
         if self._fields:
@@ -273,7 +281,6 @@ class ReplyParser:
                 map(_PLAIN_CODINGS.fullmatch, self.headers.getall(_TRANSFER_ENCODING))
             ):
                 raise ValueError  # the parser may read it otherwise than the judge
-            self._is_chunked = True
             self._keeps &= "Content-Length" not in self.headers  # they may be meant for two recipients
         self.status = status
         if not self._has_body:

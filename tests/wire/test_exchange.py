@@ -10,7 +10,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.wire.body_buffer import Buffers
 from cfetch.wire.exchange import Exchange, PooledConnection
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.reply_parser import LARGE_BYTES, MANY_PIECES, MAX_BARE_BYTES, MAX_HEADERS
+from cfetch.wire.reply_parser import LARGE_BYTES, MANY_PIECES, MAX_BARE_BYTES, MAX_HEADERS, ReplyParser
 from cfetch.wire.transport import LostCount
 from tests.wire.raw_server import RawServer, reply
 
@@ -123,8 +123,20 @@ REPLIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1000])
+@pytest.mark.parametrize(("before", "line"), [(b"HTTP/1.1 103 Early words\r\n\r\n", b""), (b"", b": x\r\n")])
+def test_the_words_behind_the_status_are_those_of_the_last_head(piece_bytes, before, line):
+    """However they come, behind interim replies, and if the head was mended."""
+    data = before + b"HTTP/1.1 403 Embargoed until 2027\r\n" + line + b"Content-Length: 0\r\n\r\n"
+    parser = ReplyParser(has_body=True)
+    for start in range(0, len(data), piece_bytes):
+        parser.parse(memoryview(data[start : start + piece_bytes]))
+    assert (parser.status, parser.phrase) == (403, b"Embargoed until 2027")
+
+
 @pytest.mark.parametrize("lengths", [
-    b"Content-Length: 1\r\nContent-Length: 2", b"Content-Length: 2, 1", b"Content-Length: " + b"9" * 20,
+    b"Content-Length: 1\r\nContent-Length: 2", b"Content-Length: 2, 1",
+    b"Connection: close\r\nContent-Length: " + b"9" * 20,
 ])  # fmt: skip
 async def test_a_body_of_odd_lengths_ends_with_its_connection(lengths):
     """The judge gets the lengths, each once; the connection is not used again."""

@@ -95,7 +95,7 @@ def test_a_value_that_is_stated_as_not_known_is_counted(frozen, key, value):
         ("a.json", '{"schemaVersion": 2, "manifests": []}', "container image (OCI)"),
         ("a.json", f'"{H}a"', "it is one text of JSON"),
         ("a.json", f'{{"kind": "List", "items": [{{"url": "{H}a"}}]}}', "no list that cfetch knows"),
-        ("a.jsonl", f'{{"url": "{H}a", "size": "1"}}', "--size-column none"),
+        ("a.jsonl", f'{{"url": "{H}a", "size": "1k"}}', "--size-column none"),
         ("a.jsonl", f'{{"url": "{H}a", "md5": ""}}', "null says that there is none"),
         ("a.txt", f"{H}a\n  dir=/home/u\n  out=x\n", "--path-column none leaves such directories out"),
         ("a.md5", f"{MD5}  C:\\d\\a.bin\n", "'C:/d/a.bin' is absolute"),

@@ -4,8 +4,9 @@
     planned.py  given.py prepares a plan that is on the timeline already; of entries that a caller has
     free_space.py              the space that a plan needs, against the space of its volumes
     foreseen_space.py          before a run over several volumes: whether all of its batches will find room
-    frozen_lists.py      freezes the lists of which the plan is made
+    frozen_lists.py      freezes the lists of which the plan is made; names_from_servers.py: named by servers
     prepared.py  several_machines.py   runs a prepared plan; with other machines
+    previews.py          what a run would do
     plan_on_timeline.py  puts a plan on the timeline, and starts it there
     engine_plan.py       a frozen manifest in the form that each engine takes
     engines.py  task_engines.py   which engine brings a plan; those that cut it for many tasks

@@ -26,6 +26,7 @@ from cfetch.app.free_space import fit_to_room
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
+from cfetch.base.config.option_table import PLACES
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import load
@@ -201,8 +202,13 @@ def fit_descriptors(settings: Settings, volumes: int) -> Settings:
     if settings.serve is not None:
         page = load("parts", "page-descriptors")
     needed = settings.concurrency if settings.max_concurrency is None else settings.most_at_once
-    most = reserve_descriptors(needed, most=settings.most_at_once, volumes=volumes, others=page)
-    return settings if most == settings.most_at_once else replace(settings, max_concurrency=most)
+    is_default = settings.concurrency == PLACES and settings.max_concurrency is None
+    most = reserve_descriptors(
+        needed, most=settings.most_at_once, volumes=volumes, others=page, can_lower=is_default
+    )
+    if most == settings.most_at_once:
+        return settings
+    return replace(settings, concurrency=min(most, settings.concurrency), max_concurrency=most)
 
 
 def prove_places(settings: Settings) -> Places:

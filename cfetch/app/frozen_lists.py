@@ -17,7 +17,6 @@ from cfetch.manifest.freezing import ManifestPart, freeze
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
 from cfetch.run.directories import find_places
-from cfetch.run.header_hosts import make_file_network
 from cfetch.run.open_manifest import refuse_empty
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
@@ -25,7 +24,6 @@ from cfetch.storage.files import make_private
 
 if TYPE_CHECKING:
     from cfetch.show.metrics_reading import Unfinished
-
 UNNAMED = "unnamed"  # a directory below the plan's: the plan before servers were asked for names
 
 
@@ -71,7 +69,21 @@ def freeze_lists(
         report=None if rejected is None else rejected.add,
     )
     if settings.reading.name_by in ASKING:
-        plan = _freeze_by_servers(stack, lists, directory, freezing, left, env=env, clock=clock)
+        from cfetch.app.names_from_servers import name_plan  # other names are known without asking
+
+        make_private(directory / UNNAMED)
+        plan = name_plan(
+            stack,
+            stack.enter_context(freezing.freeze(lists, directory / UNNAMED, None)),
+            directory,
+            settings,
+            left,
+            env=env,
+            clock=clock,
+            progress=progress,
+            report=freezing.report,
+            folding=freezing.folding,
+        )
     else:
         plan = stack.enter_context(freezing.freeze(lists, directory, left))
     about_rows = () if rejected is None else rejected.notes()
@@ -101,43 +113,6 @@ class _Freezing(NamedTuple):
             only=only,
             folding=self.folding,
         )
-
-
-def _freeze_by_servers(
-    stack: ExitStack,
-    lists: Lists,
-    directory: Path,
-    freezing: _Freezing,
-    left: "Unfinished | None",
-    *,
-    env: Mapping[str, str],
-    clock: Clock,
-) -> Plan:
-    """Freeze the lists with the names that their servers state. Raises as ``name_by_servers``."""
-    # asks servers, and remembers their answers: no other way to name files does
-    from cfetch.run.known_names import KnownNames
-    from cfetch.run.server_names import name_by_servers
-
-    settings = freezing.settings
-    make_private(directory / UNNAMED)
-    unnamed = stack.enter_context(freezing.freeze(lists, directory / UNNAMED, None))
-    return stack.enter_context(
-        name_by_servers(
-            unnamed,
-            directory,
-            network=make_file_network(settings, unnamed, env),
-            clock=clock,
-            progress=freezing.progress,
-            report=freezing.report,
-            only=left,
-            paths=settings.reading.paths,
-            known=stack.enter_context(KnownNames(find_places(settings).state)),
-            asks_all=settings.existing != "trust",
-            folding=freezing.folding,
-            by_final_url=settings.name_by == "final-url",
-            clash=settings.clash,
-        )
-    )
 
 
 def _refuse_nothing(plan: Plan, left: "Unfinished | None", settings: Settings) -> None:

@@ -74,25 +74,10 @@ class Prepared:
 
     def preview(self) -> "Preview":
         """Tell what a run would do."""
-        from cfetch.show.plan_view import Preview  # a download shows none
+        from cfetch.app.previews import make_preview  # a download shows none
 
-        return Preview(
-            files=len(self.plan),
-            in_place=0
-            if self._settings.existing == "refetch"
-            else self._volumes.count_in_place(self.plan.entries()),
-            bytes_known=self.plan.total_bytes,
-            sizes_unknown=self.plan.sizes_unknown,
-            merged=self.plan.merged,
-            hosts={printable(host): count for host, count in self.plan.host_files.items()},
-            more_hosts=self.plan.more_hosts,
-            batches=self.plan.tasks,
-            floors={printable(host): floor_s for host, floor_s in self.plan.floors_s.items()},
-            destination=join_roots(self._volumes.roots),
-            free_bytes=self._volumes.free_bytes(),
-            volumes=self._volumes.rooms() if len(self._volumes.roots) > 1 else {},
-            notes=list(self.notes),
-        )
+        destination = join_roots(self._volumes.roots)
+        return make_preview(self.plan, self._volumes, self.notes, self._settings, destination)
 
     def schedule(self, *, removable: bool = False, note: Callable[[str], None] = ignore_note) -> "Scheduled":
         """Put the plan on the timeline, or find it pending there. Raises LocalFault."""

@@ -115,22 +115,29 @@ class ManifestError(UsageError):
         *,
         table: str | None = None,
         effect: str = "nothing was downloaded",
+        way: str = "",
     ) -> None:
-        """``table``: the file or directory that lists all of them. ``effect``: what did not happen."""
+        """``table``: the file or directory that lists all of them. ``effect``: what did not happen.
+
+        ``way``: the way out, where all of them have the same.
+        """
         self.source = source
         self.problems = problems
         self.total = total
         self.table = table
+        self.way = way
         places = (f"{p.source or source}:{p.line}" if p.line else p.source or source for p in problems)
         shown = "\n".join(f"  {place}: {p.message}" for place, p in zip(places, problems, strict=True))
         more = f"\n  … and {total - len(problems)} more" if total > len(problems) else ""
         count = "1 fault" if total == 1 else f"{total} faults"
         where = f"\n  all of them, as Parquet: {table}" if table else ""
-        super().__init__(f"{source} has {count}{f'; {effect}' if effect else ''}:\n{shown}{more}{where}")
+        super().__init__(f"{source} has {count}{f'; {effect}' if effect else ''}:\n{shown}{more}{where}{way}")
 
     def with_effect(self, effect: str) -> "ManifestError":
         """The same faults, as a command says them that was not asked to download."""
-        return type(self)(self.source, self.problems, self.total, table=self.table, effect=effect)
+        return type(self)(
+            self.source, self.problems, self.total, table=self.table, effect=effect, way=self.way
+        )
 
 
 class FeedError(UsageError):

@@ -22,6 +22,7 @@ emits events.
     fetching.py         one try: ask, judge, stream; ``attempt.py``: its state for the monitor, its record
     odd_bodies.py  unframed_bodies.py    bodies that are not just the file's bytes, or have no length
     refused_replies.py  the errors of replies that are not accepted
+    error_bodies.py    errors, pages and pointers that are sent in the place of a file (pure)
     doubts.py  notes.py    what a person should know of files that were taken
     attempts_under_way.py          the attempts under way: which started, which ended, what they have brought
     segments.py         idle workers help entries under way; ``entry_helpers.py``: the helpers of one entry

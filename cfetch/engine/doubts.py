@@ -1,12 +1,21 @@
 """Doubts about files whose size and hash nobody states: errors that a server sends as 200 (``--doubtful``).
 
-Only facts at hand are used: a page where the name has another ending (``wire/judge.py`` refuses it), one page
-among the other files of a host, and text at the start of a file whose ending is that of a binary format.
+Only facts at hand are used: a page where the name has another ending (``wire/judge.py`` refuses it), what
+``error_bodies.py`` recognises, one page among the other files of a host, and text at the start of a file
+whose ending is that of a binary format.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
-from cfetch.base.errors import Refused
+import msgspec
+
+from cfetch.engine.attempt import Assignment
+from cfetch.engine.error_bodies import MOST_BYTES, OddDocument, find_document, may_be_document
+from cfetch.manifest.digests import Bytes
+from cfetch.wire.headers import read_media_type
+from cfetch.wire.judge import PAGE_REFUSED, is_page_name
+from cfetch.wire.transport import Response
+from cfetch.wire.verdict import Verdict, refuse
 
 MAX_HOSTS = 4096
 LEAST_OTHERS = 3  # files of a host that are no pages, for each page: fewer may be what the list means
@@ -45,6 +54,17 @@ def _find_doubt(path: str, start: bytes) -> str | None:
     return SAID.format(ending=ending)
 
 
+async def read_start(start: Bytes, read: Callable[[], Awaitable[Bytes]]) -> Bytes:
+    """Read on until a small document is whole, or there is more than any has; of other text nothing more."""
+    while len(start) < MOST_BYTES and may_be_document(bytes(start)):
+        data = bytes(start)  # first: the next read uses the memory again
+        more = await read()
+        start = data + bytes(more)
+        if not more:
+            break
+    return start
+
+
 class Doubts:
     """Judges pages and texts. ``others``: by host, how many files that nothing proves are no pages.
 
@@ -57,16 +77,47 @@ class Doubts:
         self._fails = fails
         self._pages: dict[str, list[str]] = {}
 
-    def look(self, host: str, path: str, start: bytes, *, is_page: bool, is_text: bool) -> None:
-        """Note a file that is a page by its type, or begins with text. Raises Refused."""
+    def look(
+        self, assignment: Assignment, response: Response, data: Bytes, *, is_page: bool, is_text: bool
+    ) -> Verdict | None:
+        """Note a file that may be an error; None, or the verdict that refuses it."""
+        host, path, start = assignment.host, assignment.entry.path, bytes(data[:MOST_BYTES])
+        media_type = read_media_type(response.headers)
+        document = find_document(path, media_type, start) if is_text and not is_page else None
+        if document is not None and document.is_page:
+            if assignment.refuses_pages:
+                return refuse(PAGE_REFUSED.format(f"as {media_type}" if media_type else "without a type"))
+            is_page, document = True, None
         if is_page and len(self._pages) < MAX_HOSTS:
             self._pages.setdefault(host, []).append(path)
+        if document is not None:
+            return self._judge_document(path, response, start, document)
         doubt = _find_doubt(path, start) if is_text else None
         if doubt is None:
-            return
+            return None
         if self._fails:
-            raise Refused(f"the file {doubt} --doubtful accept takes it")
+            return refuse(f"the file {doubt} --doubtful accept takes it")
         self._note(path, f"{doubt} --doubtful fail refuses such files")
+        return None
+
+    def _judge_document(
+        self, path: str, response: Response, start: bytes, document: OddDocument
+    ) -> Verdict | None:
+        """Refuse a document in the place of a file; note it where the name may be anything's."""
+        from cfetch.wire.reasons import explain_by  # only such documents need it
+
+        is_noted = is_page_name(path, bare=not self._fails)
+        said = f"is {document.name}" if is_noted else f"the server sends {document.name} in its place"
+        verdict = refuse(f"{said}, with status {response.status}")
+        if document.is_error:
+            verdict = explain_by(start, verdict, response)
+        text = verdict.reason + document.way
+        if is_noted:
+            self._note(path, f"{text}; --doubtful fail refuses such files")
+            return None
+        return msgspec.structs.replace(
+            verdict, reason=f"{text}; if it is meant, state its size or hash, or give --doubtful accept"
+        )
 
     def report(self) -> None:
         """Note the pages of hosts whose other files are none."""

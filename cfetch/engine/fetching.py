@@ -263,29 +263,40 @@ class Fetching:
             data = await read()
             if is_first and data:
                 is_first = False
-                self._doubt(attempt, response, part, data)
+                data = await self._doubt(attempt, response, part, data, read)
             return data
 
         return read_on
 
-    def _doubt(self, attempt: Attempt, response: Response, part: "Sink", start: Bytes) -> None:
-        """Note that a file may be an error, by its type and its first bytes. Raises Refused."""
+    async def _doubt(
+        self,
+        attempt: Attempt,
+        response: Response,
+        part: "Sink",
+        start: Bytes,
+        read: Callable[[], Awaitable[Bytes]],
+    ) -> Bytes:
+        """Return the first bytes unless, by them and the type, the file is an error. Raises SourceError."""
         host, is_page = attempt.assignment.host, read_media_type(response.headers) in PAGE_TYPES
         if not is_page and (len(self._others) < MAX_HOSTS or host in self._others):
             self._others[host] += 1
-        head = bytes(start[:LOOKED_AT])
-        is_text = not head.translate(None, TEXT)
+        is_text = not bytes(start[:LOOKED_AT]).translate(None, TEXT)
         if not (is_page or is_text):
-            return
-        if self._doubts is None:
-            from cfetch.engine.doubts import Doubts  # only a page or a text can be an error
+            return start
+        from cfetch.engine.doubts import (
+            Doubts,
+            read_start,
+        )  # only a page or a text can be an error
+        from cfetch.engine.refused_replies import make_error
 
+        if self._doubts is None:
             self._doubts = Doubts(self._note, self._others, fails=self._options.doubtful == "fail")
-        try:
-            self._doubts.look(host, attempt.assignment.entry.path, head, is_page=is_page, is_text=is_text)
-        except Refused:
-            part.restart()
-            raise
+        start = await read_start(start, read)
+        refusal = self._doubts.look(attempt.assignment, response, start, is_page=is_page, is_text=is_text)
+        if refusal is None:
+            return start
+        part.restart()
+        raise await make_error(refusal, response, part, self._clock)
 
     def report(self) -> None:
         """Note what is known of odd files only now that all have come."""

@@ -3,6 +3,7 @@
 Imported only when a reply has such a body, or the user limits the sizes of files.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from cfetch.wire.verdict import Verdict
 
 if TYPE_CHECKING:
     from cfetch.storage.volume import Sink
+
+PATIENCE_S = 2.0  # a body under way pauses for less, but for a retransmission
 
 
 def adapt(
@@ -25,6 +28,8 @@ def adapt(
     """A function that reads the file's bytes; ``max_bytes``: the most that it may have."""
     if verdict.skip_bytes is not None and verdict.body_bytes is not None:
         read = _cut(response, read, verdict.skip_bytes, verdict.body_bytes)
+    if verdict.may_end is not None:
+        read = _end_in_silence(response, read, verdict.may_end)
     if verdict.coding is not None:
         from cfetch.wire.decoding import Decoder  # only for --encoded decode, and codings of the transfer
 
@@ -66,6 +71,29 @@ def _cut(
         return b""
 
     return read_range
+
+
+def _end_in_silence(
+    response: Response, read: Callable[[], Awaitable[Bytes]], may_end: int
+) -> Callable[[], Awaitable[Bytes]]:
+    """A function that reads a body which a hash will prove, and whose server states several lengths.
+
+    Behind the shortest of them silence is its end: the connection may stay open.
+    """
+    received = 0
+
+    async def read_on() -> Bytes:
+        nonlocal received
+        try:
+            async with asyncio.timeout(PATIENCE_S if received >= may_end else None):
+                data = await read()
+        except TimeoutError:
+            response.close()
+            return b""
+        received += len(data)
+        return data
+
+    return read_on
 
 
 def refuse_too_large(size_bytes: int | None, most: int) -> None:

@@ -33,6 +33,7 @@ class Misfit:
 
 
 MOST_OF_ONE_SORT = 500
+WAY_OUT = "--bad-rows skip"
 _DETAIL = re.compile(r"\A\w+\[[0-9]+\]: |'[^']*'|[0-9]+")
 
 
@@ -54,9 +55,9 @@ class Faults:
     def __init__(self, report: Callable[[int, str], None] | None = None, *, gives_up: bool = False) -> None:
         """``gives_up``: end the reading at the ``MOST_OF_ONE_SORT``-th fault of one sort."""
         self.total = 0
-        self._gives_up = gives_up
+        self._gives_up = self._can_skip = gives_up
         self._sorts: Counter[str] = Counter()
-        self.skipped = 0
+        self.skipped = self.skippable = 0  # faults of rows that are left out, or would be on request
         self.source: str | None = None  # the manifest that is read now, if there are several
         self._kept: list[Problem] = []
         self._report = report
@@ -80,7 +81,7 @@ class Faults:
                 raise BrokenDocumentError(
                     line,
                     f"so many rows have a fault like this that it may be a list of another kind, or none: "
-                    f"{MOST_OF_ONE_SORT}; --from-format names the kind of a list, and --bad-rows skip leaves "
+                    f"{MOST_OF_ONE_SORT}; --from-format names the kind of a list, and {WAY_OUT} leaves "
                     "such rows out",
                 )
 
@@ -109,10 +110,13 @@ class Faults:
     def raise_if_any(self, name: str) -> None:
         """Raise ManifestError with all kept faults in the order of their lines, if there are any."""
         if self.total:
+            is_said = any(WAY_OUT in problem.message for problem in self._kept)
+            way = self._can_skip and self.skippable == self.total and not is_said
             raise ManifestError(
                 name,
                 tuple(sorted(self._kept, key=lambda problem: (problem.source or "", problem.line))),
                 self.total,
+                way=f"\n  {WAY_OUT} leaves such rows out, and takes the others" if way else "",
             )
 
 

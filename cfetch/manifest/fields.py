@@ -44,6 +44,12 @@ def check_size(value: object) -> int:
     raise FieldError(f"it must be an integer from 0 to {MAX_INT}, not {what}")
 
 
+def _check_stated_size(value: object) -> int | None:
+    """Bytes of a file, which some programs write as a text; -1 is their word for not known."""
+    is_text = type(value) is str and value.isascii() and value.isdigit() and len(value) < 20
+    return None if str(value) == "-1" else check_size(int(str(value)) if is_text else value)
+
+
 def check_path(value: object) -> SafePath:
     """A relative path, checked by ``safe_path``."""
     try:
@@ -132,7 +138,7 @@ def _parse_moment(text: str) -> float:
 
 
 CHECKS: dict[str, tuple[str, Callable[[object], object]]] = {
-    "size": ("size_bytes", check_size),
+    "size": ("size_bytes", _check_stated_size),
     "offset": ("offset", check_size),
     "length": ("length", check_size),
     "path": ("path", check_path),

@@ -89,8 +89,10 @@ class Reading:
             self.document.notes.append(
                 "the list has a signature, which cfetch does not verify: gpg --verify does"
             )
-        if self._skips and good and not self.document.is_faulty:
-            self.faults.forgive(before)
+        if good and not self.document.is_faulty:
+            self.faults.skippable += self.faults.total - before
+            if self._skips:
+                self.faults.forgive(before)
 
 
 class RangeSigns:

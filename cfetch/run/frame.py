@@ -50,6 +50,7 @@ from cfetch.run.signals import listen
 from cfetch.show.counts import LiveCounts
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.summary import Tally
+from cfetch.storage import descriptors
 from cfetch.storage.lacking import take_losses
 from cfetch.straggler.knowledge import Knowledge
 
@@ -317,6 +318,8 @@ class RunFrame:
 
 
 def _note_losses(run: Run) -> None:
-    """Tell what the file systems of this run were found to lack."""
+    """Tell what the file systems of this run were found to lack, and what this machine permits less of."""
+    while descriptors.notes:
+        run.emit(RunNoted(t_s=run.clock.now(), note=descriptors.notes.pop()))
     for loss in take_losses():
         run.emit(RunNoted(t_s=run.clock.now(), note=f"a file system of this run {loss}"))

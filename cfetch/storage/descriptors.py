@@ -26,6 +26,8 @@ PER_VOLUME = 6  # its root, its attempts, its staging, the timeline's hold of it
 MAX_DIRECTORIES = 64  # directories held open, of all volumes, so that their files need no walk from the root
 MOST_NAMES = 64  # names in a directory that is listed; in a larger one, single look-ups cost less
 
+notes: list[str] = []  # what a run of this process has to tell of its limits
+
 
 def directories_for(limit: int) -> int:
     """How many directories to hold open if ``limit`` descriptors are allowed."""
@@ -38,11 +40,14 @@ def most_downloads(limit: int, volumes: int = 1, others: int = 0) -> int:
     return max(0, (limit - OTHERS - PER_VOLUME * (volumes - 1) - directories_for(limit)) // PER_DOWNLOAD)
 
 
-def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1, others: int = 0) -> int:
+def reserve_descriptors(
+    concurrency: int, *, most: int, volumes: int = 1, others: int = 0, can_lower: bool = False
+) -> int:
     """Raise this process's limit as far as ``most`` downloads need and the system permits.
 
-    Returns how many downloads at a time are permitted: from ``concurrency`` to ``most``. ``others``:
-    what something else in this process may take at any time, as a server for its connections.
+    Returns how many downloads at a time are permitted: from ``concurrency`` to ``most``, or fewer, with a
+    note, if ``can_lower``: nobody has asked for so many. ``others``: what something else in this process may
+    take at any time, as a server for its connections.
 
     Raises:
         ConfigError: fewer than ``concurrency`` are permitted. Here this costs nothing; in the middle of a
@@ -54,7 +59,12 @@ def reserve_descriptors(concurrency: int, *, most: int, volumes: int = 1, others
     wanted = others + OTHERS + PER_VOLUME * (volumes - 1) + MAX_DIRECTORIES + PER_DOWNLOAD * most
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     permitted = most_downloads(allowed, volumes, others)
-    if permitted < concurrency:
+    if can_lower and 0 < permitted < concurrency:
+        notes.append(
+            f"the system lets a process open {hard} files (ulimit -n), enough for {permitted} downloads at a "
+            f"time, not {concurrency}; raise that limit for more"
+        )
+    elif permitted < concurrency:
         raise ConfigError(
             f"concurrency is {concurrency}, and the system lets a process open {hard} files (ulimit -n), "
             f"enough for {permitted} downloads at a time; raise that limit"

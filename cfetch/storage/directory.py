@@ -136,7 +136,8 @@ class Directory:
                 self.stage(staging)
         except OSError as error:
             self.close()
-            raise volume_fault(error, f"cannot write to {root}") from None
+            where = root / STATE_NAME if error.errno in (errno.ENOTDIR, errno.ELOOP) else root
+            raise volume_fault(error, f"cannot write to {where}") from None
         except LocalFault:
             self.close()
             raise

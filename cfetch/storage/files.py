@@ -45,8 +45,8 @@ def local_fault(error: OSError, what: str) -> LocalFault:
         errno.EACCES: "check the permissions",
         errno.EPERM: "its owner, or an attribute such as append-only, forbids it; see lsattr -d",
         errno.EROFS: "the file system is mounted read-only; name another place, or mount it for writing",
-        errno.ELOOP: "a symlink stands where a directory should be",
-        errno.ENOTDIR: "a file or a symlink stands where a directory should be",
+        errno.ELOOP: "a symlink is where a directory should be; move it, or name another --to",
+        errno.ENOTDIR: "a file or a symlink is where a directory should be; move it, or name another --to",
         errno.EMFILE: "raise the limit of open files (ulimit -n) or lower --concurrency",
     }.get(error.errno or 0)
     cause = error.strerror or type(error).__name__

@@ -2,11 +2,12 @@
 
 The rules are those of Apache Hudi's RFC-79, which the files of this room call the RFC.
 
-Read in this order: ``states.py`` (the states of an instant; one rename per change), ``rules.py`` (what may be
-done in which state), ``heartbeat.py`` (which owner lives), ``attempts.py`` (where epochs write, and how they
-are fenced off), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (the contents of their files),
-``full_disk_reserve.py`` (room on a full disk); then the verbs: ``execution.py``, ``rollback.py``,
-``clean.py``, ``tidying.py`` (after each run), ``archive.py`` (``frozen_plans.py`` removes manifests).
+Read in this order: ``states.py`` (the states of an instant; one rename per change), ``rules.py`` (what may
+be done in which state), ``heartbeat.py`` (which owner lives), ``attempts.py`` (where epochs write, and how
+they are fenced off; ``emptying.py``), ``lock.py``, ``store.py`` (instants on disk), ``records.py`` (the
+contents of their files), ``full_disk_reserve.py`` (room on a full disk); then the verbs: ``execution.py``,
+``rollback.py``, ``clean.py``, ``tidying.py`` (after each run), ``archive.py`` (``frozen_plans.py`` removes
+manifests).
 ``table.py`` puts the parts together.
 ``files.py`` and ``owner.py`` are the edges to the machine; ``patient_files.py`` does not wait for ever for a
 disk. ``bucket_files.py`` is the second home of a timeline: an object store, in which one object holds all

@@ -12,18 +12,15 @@ hold the file open, and write into the file that its successor continues. Parts 
 are other processes, unless the owner has reaped the dead task, or a node of a living run has ended with it.
 """
 
-import errno
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cfetch.base.errors import LocalFault
 from cfetch.timeline.files import TimelineFiles
 
 ATTEMPTS = "attempts"
 ELSEWHERE = "elsewhere"  # marks the attempts of an instant whose timeline is in another directory
-MAX_SWEEPS = 1000  # of one directory; a stopped owner that wakes up can add a part between two sweeps
 _TASK = re.compile("t[0-9]{1,18}")
 _DIRECTORY = re.compile(r"([1-9][0-9]{0,17})(?:-([1-9][0-9]{0,17}))?")
 
@@ -177,32 +174,8 @@ def _make(files: TimelineFiles, path: str) -> None:
 
 def _empty(files: TimelineFiles, path: str, keep: Collection[str], kept_in: str, *, move: bool) -> None:
     """Empty ``path`` and remove it; an owner that still works in it then gets FileNotFoundError."""
+    from cfetch.timeline.emptying import empty  # most runs end in good order
+
     if keep:
         _make(files, kept_in)
-    for _ in range(MAX_SWEEPS):
-        for task in _tasks(files, path):  # tasks that its owner has begun meanwhile
-            _empty(files, task, (), kept_in, move=move)
-        kept = set(files.names(kept_in))  # taken from where they were written; a copy of a copy may be torn
-        for name in sorted(files.names(path)):
-            with suppress(FileNotFoundError, FileExistsError):
-                if name not in keep or name in kept:
-                    pass
-                elif move:
-                    files.rename(f"{path}/{name}", f"{kept_in}/{name}")
-                    continue
-                else:
-                    files.copy(f"{path}/{name}", f"{kept_in}/{name}")
-            with suppress(FileNotFoundError):
-                files.unlink(f"{path}/{name}")
-        try:
-            files.remove_directory(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-                raise
-        else:
-            return
-    raise LocalFault(
-        f"{path} of a dead run fills as fast as it is emptied; see who writes there, and stop it"
-    )
+    empty(files, path, keep, kept_in, _tasks, move=move)

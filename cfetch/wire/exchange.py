@@ -371,7 +371,7 @@ class Exchange(ReplyParser):
         transfer = self.headers.getall("Transfer-Encoding", [])
         if transfer:
             return transfer[-1].rpartition(",")[2].strip().lower() == "chunked"
-        return "Content-Length" in self.headers
+        return self.find_length() is not None
 
     def _finish(self) -> None:
         """Give the connection back, as the reply is complete."""

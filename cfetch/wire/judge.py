@@ -2,7 +2,8 @@
 
 The rules (sections of RFC 9110 in brackets):
 
-1. Two different values of a header that may occur only once: it is unknown which is true. REFUSE.
+1. Two different values of a header that may occur only once, or a length that no file has: it is unknown
+   what is true. The manifest's size or hash decides, else REFUSE (``repeated_lengths.py``).
 2. The status decides the class; see ``STATUS`` and ``LATER`` in ``statuses.py``. 200 and 206 go on to
    the rules that follow; so does another 2xx that brings a file (203), and any 2xx or 3xx whose body a hash
    will prove.
@@ -55,6 +56,11 @@ _NOTHING: list[str] = []
 _ENDING = re.compile(r"\.([A-Za-z][A-Za-z0-9]{0,7})$")
 _PAGES = {"html", "htm", "xhtml", "xht", "shtml", "mhtml", "php", "asp", "aspx", "jsp", "cgi", "do"}
 PAGE_TYPES = {"text/html", "application/xhtml+xml"}
+PAGE_REFUSED = (
+    "the server sends a web page ({}) in its place: a login page, a captive portal or an error? Open the "
+    "link in a browser to see; log in with --cookies or --bearer-env, or, if pages are meant, give "
+    "--accept-html or --doubtful accept"
+)
 
 
 def is_page_name(name: str, *, bare: bool = True) -> bool:
@@ -74,11 +80,7 @@ def judge(status: int, headers: Headers, asked: Asked) -> Verdict:
         status = 200
     media_type = read_media_type(headers) if asked.refuses_pages else ""
     if media_type in PAGE_TYPES:
-        return refuse(
-            f"the server sends a web page ({media_type}) in its place: a login page, a captive portal or an "
-            "error? Open the link in a browser to see; log in with --cookies or --bearer-env, or, if "
-            "pages are meant, give --accept-html or --doubtful accept"
-        )
+        return refuse(PAGE_REFUSED.format(media_type))
     return _judge_body(status, headers, asked)
 
 
@@ -87,7 +89,9 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
     for name in SINGLETONS:
         stated = headers.getall(name, _NOTHING)
         if len(stated) > 1 and len(set(stated)) > 1:
-            return refuse(f"the reply has {len(stated)} different {name} headers")
+            from cfetch.wire.repeated_lengths import judge_odd  # few replies contradict themselves
+
+            return judge_odd(name, status, headers, asked, _judge_body)
         values.append(stated[0] if stated else None)
     length_text, range_text, etag = values
     length: int | None = None
@@ -100,7 +104,9 @@ def _judge_body(status: int, headers: Headers, asked: Asked) -> Verdict:
             return coded
     elif length_text is not None:
         if not (length_text.isascii() and length_text.isdigit()) or len(length_text) > 19:
-            return refuse("the reply's Content-Length is not a number")
+            from cfetch.wire.repeated_lengths import judge_odd
+
+            return judge_odd(SINGLETONS[0], status, headers, asked, _judge_body)
         length = int(length_text)
     framed = length is not None or (bool(transfer) and is_chunked)
     is_labelled = bool(headers.getall(_ENCODING, _NOTHING))

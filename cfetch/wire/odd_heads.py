@@ -23,27 +23,28 @@ _LENGTH = re.compile(rb"[ \t]*\+?([0-9]+)[ \t]*(?:bytes?)?[ \t]*\Z", re.IGNORECA
 class MendedHead(NamedTuple):
     """The head as the parser reads it, with what comes behind it.
 
-    ``is_odd``: more than lengths was mended, so that the connection should not be used again.
+    ``is_odd``: more was mended than one length, so that the connection should not be used again.
+    ``lengths``: those that the parser does not get.
     """
 
     data: bytes
     is_odd: bool
+    lengths: tuple[bytes, ...] = ()
 
 
 def mend_head(head: bytes) -> MendedHead | None:
-    """Mend a head whose end has come; None: there is nothing to mend.
-
-    Raises ValueError: it states several lengths.
-    """
+    """Mend a head whose end has come; None: there is nothing to mend."""
     end = HEAD_END.search(head)
     assert end is not None
     first, *rest = [line.removesuffix(b"\r") for line in head[: end.start()].lstrip(b"\r\n").split(b"\n")]
     lines = [_mend_status(first), *filter(None, map(_mend_line, rest))]
-    if lines != [first, *rest]:
+    is_odd = lines != [first, *rest]
+    if is_odd:
         head = b"\r\n".join(lines) + head[end.start() :]
-        return MendedHead(mend_lengths(head) or head, is_odd=True)
     mended = mend_lengths(head)
-    return None if mended is None else MendedHead(mended, is_odd=False)
+    if mended is not None:
+        return MendedHead(mended.data, is_odd or bool(mended.lengths), mended.lengths)
+    return MendedHead(head, is_odd) if is_odd else None
 
 
 def spell_codings(codings: str) -> str:

@@ -45,6 +45,7 @@ _TITLE = re.compile(r"<title[^>]*>([^<]{1,1000})</title", re.IGNORECASE)
 _CHARSET = re.compile(r"charset=\"?([\w.:-]{1,40})", re.ASCII | re.IGNORECASE)
 _LETTERS = re.compile(r"[a-z]+")
 _OF_NO_NEWS = {"error", HTTP, "status", "code", "page"}
+_OF_PHRASES = {"file", "object", "resource", "requested", "temporarily", "time", "out", "not", "is", "the"}
 _WORD = re.compile(r"[\w.:-]{1,60}", re.ASCII)
 _QUERY = re.compile(rf"({WEB_PATTERN}://[^\s?\"'<>]*\?)[^\s\"'<>]+")
 _TOKEN = re.compile(r"(?=[A-Za-z+=_/-]*[0-9])(?=[0-9+=_/-]*[A-Za-z])[A-Za-z0-9+=_-]{24,}", re.ASCII)
@@ -76,10 +77,16 @@ async def explain(verdict: Verdict, response: Response, secrets: Iterable[str] =
 
     ``secrets``: values of the request that nobody may be shown. Reads the reply's body, if it is small.
     """
-    body = await _read_small(response)
+    return explain_by(await _read_small(response), verdict, response, secrets)
+
+
+def explain_by(body: bytes, verdict: Verdict, response: Response, secrets: Iterable[str] = ()) -> Verdict:
+    """The same, with a body that has been read."""
     reason = find_reason(response.headers, body)
     if not set(_LETTERS.findall(reason.message.lower())) - _list_plain_words(response.status):
         reason = reason._replace(message="")
+    if phrase := _read_phrase(response, reason):
+        reason = reason._replace(message=f"{phrase}: {reason.message}" if reason.message else phrase)
     if reason == Reason():
         return verdict
     known = reason.known
@@ -210,6 +217,17 @@ def _read_text(content_type: str, body: bytes) -> str:
     is_text = kind in ("", "text/plain") and all(char.isprintable() or char.isspace() for char in text)
     is_prose = len(text.split()) > 1 and text.lstrip()[:1] not in ("<", "{", "[")
     return text.strip() if is_text and is_prose else ""
+
+
+def _read_phrase(response: Response, reason: Reason) -> str:
+    """The words behind the status of a refusal, if they say more than the status and the reason do."""
+    if response.status < 400:
+        return ""
+    text = response.phrase.decode("utf-8", "replace")
+    words = _LETTERS.findall(text.lower())
+    said = _LETTERS.findall(f"{reason.code} {reason.message}".lower())
+    is_news = set(words) - _list_plain_words(response.status) - _OF_PHRASES - {*said} and len(words) > 1
+    return text if is_news and "".join(words) != reason.code.lower() else ""
 
 
 def _list_plain_words(status: int) -> set[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES = 100 << 10  # one header line; curl's limit, as some sites' security policies are long
 MAX_HEADERS = 1000
+MOST_DIGITS = 19  # of a length: 2**63 - 1
 # Limit of bytes without a byte of the body: interim replies and a head, the extensions of a chunk, trailers.
 # The parser keeps no more bytes than that.
 MAX_BARE_BYTES = MAX_HEAD_BYTES
@@ -143,7 +144,6 @@ class ReplyParser:
         "_has_body",
         "_head",
         "_head_fault",
-        "_is_chunked",
         "_is_mended",
         "_is_over",
         "_keeps",
@@ -152,6 +152,7 @@ class ReplyParser:
         "_parser",
         "_pieces",
         "headers",
+        "phrase",
         "status",
     )
 
@@ -164,8 +165,9 @@ class ReplyParser:
         self._head = b""  # what has come of a head that is not complete yet
         self._head_fault: HeadFault | None = None
         self._bare_bytes = self._parsed_bytes = 0
-        self._is_over = self._keeps = self._is_chunked = self._is_mended = False
+        self._is_over = self._keeps = self._is_mended = False
         self.status = 0
+        self.phrase = b""
         self.headers = NO_HEADERS
 
     def parse(self, data: memoryview) -> None:
@@ -178,7 +180,8 @@ class ReplyParser:
             self._is_over, self._keeps = True, False  # it speaks another protocol from now on
         except HttpParserError as error:
             self._mend(data, error)
-        if (not self.status or self._is_chunked) and not self._parsed_bytes and self._parser is not None:
+        is_first = not self._parsed_bytes and (not self.status or _TRANSFER_ENCODING in self.headers)
+        if is_first and self._parser is not None:
             self._head += bytes(data)
 
     def _mend(self, data: memoryview, error: HttpParserError) -> None:
@@ -205,34 +208,42 @@ class ReplyParser:
 
         if not is_whole(head):
             return  # the parser refuses all further bytes, so that this is called again
-        try:
-            mended = mend_head(head)
-        except ValueError as fault:
-            raise HeadFault(str(fault)) from None
+        mended = mend_head(head)
         if mended is None:
             raise error
-        self._parser, self._head, self._is_mended = make_parser(self), b"", True
-        self._fields.clear()
+        self._parser, self._head, self._is_mended, self.phrase = make_parser(self), b"", True, b""
+        self._fields[:] = [text for length in mended.lengths for text in (b"Content-Length", length)]
         self._parser.feed_data(mended.data)
         self._keeps &= not mended.is_odd
 
     def _may_be_bare(self) -> bool:
         """Whether a body in chunks has failed before its first byte."""
         is_first = self.status and not self._parsed_bytes and not self._is_over
-        return bool(is_first) and isinstance(self._parser, HttpResponseParser) and self._is_chunked
+        is_chunked = _TRANSFER_ENCODING in self.headers
+        return bool(is_first) and isinstance(self._parser, HttpResponseParser) and is_chunked
 
     def count_left_bytes(self) -> int:
         """How many bytes of a large body of stated length have not come; 0 for all other bodies."""
-        lengths = self.headers.getall("Content-Length", [])
-        if len(lengths) != 1 or not lengths[0].isdecimal() or "Transfer-Encoding" in self.headers:
+        length = self.find_length()
+        if length is None or "Transfer-Encoding" in self.headers:
             return 0
-        left_bytes = int(lengths[0]) - self._parsed_bytes
+        left_bytes = length - self._parsed_bytes
         return left_bytes if left_bytes > LARGE_BYTES else 0
+
+    def find_length(self) -> int | None:
+        """The length of the body, if the reply states just one, and one that a file may have."""
+        stated = self.headers.getall("Content-Length", [])
+        is_sound = len(stated) == 1 and stated[0].isdecimal() and len(stated[0]) <= MOST_DIGITS
+        return int(stated[0]) if is_sound else None
 
     def on_message_begin(self) -> None:
         """Note a second reply, for which there was no request."""
         if self._is_over:
             self._keeps = False
+
+    def on_status(self, phrase: bytes) -> None:
+        """Keep the words behind the status, which may be the server's reason."""
+        self.phrase += b"" if self.status else phrase
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header. Trailers count for the limit, but are not used."""
@@ -256,6 +267,7 @@ class ReplyParser:
             raise ValueError
         if 100 <= status < 200 and status != 101:
             self._fields.clear()
+            self.phrase = b""
             return
         self._keeps = self._parser.should_keep_alive()
         if self._fields:
@@ -269,7 +281,6 @@ class ReplyParser:
                 map(_PLAIN_CODINGS.fullmatch, self.headers.getall(_TRANSFER_ENCODING))
             ):
                 raise ValueError  # the parser may read it otherwise than the judge
-            self._is_chunked = True
             self._keeps &= "Content-Length" not in self.headers  # they may be meant for two recipients
         self.status = status
         if not self._has_body:

@@ -237,6 +237,7 @@ class SessionReply:
         home: asyncio.AbstractEventLoop | None,
     ) -> None:
         self.status = made.status
+        self.phrase = (made.reason or "").encode("utf-8", "surrogateescape")
         self.headers: Headers = made.headers
         self.place = self.source = url
         self.hidden: Sequence[str] = ()

@@ -122,6 +122,7 @@ class FileReply:
         self, url: SecretUrl, file: RemoteFile, status: int, headers: Mapping[str, str], first_byte: int = 0
     ) -> None:
         self.status = status
+        self.phrase = b""
         self.headers = CIMultiDict(headers)
         self.place = self.source = url
         self.peer = file.peer

@@ -39,10 +39,11 @@ class Response(Protocol):
     ``place``: the address of the reply, after the redirects that stayed at the first host. Relative URLs in
     the body are relative to ``place``: another host that only stores the bytes does not have the other files.
     ``source``: the address of the reply, after all redirects. ``hidden``: values of the request that no
-    message may show, if the reply is a refusal.
+    message may show, if the reply is a refusal. ``phrase``: the words behind the status.
     """
 
     status: int
+    phrase: bytes
     place: SecretUrl
     source: SecretUrl
     hidden: Sequence[str]

@@ -70,7 +70,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``framed`` is false for a body that only the end of the connection ends. ``reason`` is for a person.
     ``skip_bytes``: the body is the whole object, and the requested range begins after these bytes.
     ``coding``: the body is to be decoded from these codings, with commas, the last one first. ``note``: what
-    a person should know of an accepted reply.
+    a person should know of an accepted reply. ``may_end``: the body may be over after so many bytes, though
+    its connection is not.
     """
 
     action: ReplyAction
@@ -83,6 +84,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     skip_bytes: int | None = None
     coding: str | None = None
     note: str = ""
+    may_end: int | None = None
 
 
 def refuse(reason: str) -> Verdict:

@@ -134,6 +134,7 @@ class FakeResponse:
         self.is_retired = False
         self._on_over = on_over
         self.status, start, end = _slice(reply, asked)
+        self.phrase = b""
         self.hidden = tuple(asked.secrets.values())
         self._data = reply.body[start:end] if self.status in (200, 206) else reply.reason
         self.headers = _headers(reply, self.status, start, len(self._data))

@@ -341,7 +341,7 @@ class Body:
         self.place = self.source = SecretUrl("")  # set by the network
         self.carried_bytes = 0
         self.tls_end = None
-        self.hidden = ()
+        self.hidden, self.phrase = (), b""
         self._network = network
         self._arrivals = deque(arrivals)
         self._ending = reply.ending

@@ -26,7 +26,7 @@ def raw(members):
 
 
 NAN = float("nan")
-NO_SIZES: list[object] = [-1, 2**63, 10**30, 1.0, 1.5, True, "7", [], {}, NAN, float("inf")]
+NO_SIZES: list[object] = [-2, 2**63, 10**30, 1.0, 1.5, True, "7k", [], {}, NAN, float("inf")]
 NO_MOMENTS: list[object] = [
     *(True, [], "", "2026-01-01", "2026-01-01T00:00:00", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-23:59"),
     *("soon", -1, 1e999, NAN, 10**15, 10**19),
@@ -279,7 +279,7 @@ def test_all_at_once(error_of):
 
 def test_many_faults_of_one_row(error_of):
     """One row's faults are all told, not only the first."""
-    error = error_of(raw('"size":-1,"offset":1e3,"path":"../x","nope":1'))
+    error = error_of(raw('"size":-2,"offset":1e3,"path":"../x","nope":1'))
     assert error.total == 4
 
 
@@ -498,3 +498,33 @@ def test_no_secret_in_messages(error_of, name, text):
     assert CANARY not in str(error)
     assert CANARY not in repr(error.problems)
     assert error.__cause__ is None
+
+
+@pytest.mark.parametrize(("name", "text", "leads_out"), [
+    ("m.txt", "http://h/a\nmailto:a@h\n", True), ("m.txt", "http://h/a\nfile:///b\n", True),
+    ("m.jsonl", '{"url": "http://h/a"}\n{"url": ""}\n', True), ("m.csv", "url,size\nhttp://h/a,1\nb,-5", 1),
+    ("m.txt", "mailto:a@h\n", False), ("m.json", '{"files": [{"url": "http://h/a"}, {"url": "ht', False),
+])  # fmt: skip
+def test_faulty_rows_among_good_rows_name_the_way_out(error_of, name, text, leads_out):
+    """It is named once, and not where it would not help: of no good row, of a list that breaks off."""
+    error = error_of(text, name)
+    assert str(error).count("--bad-rows skip leaves such rows out") == leads_out
+    assert str(error.with_effect("")).count("--bad-rows skip") == leads_out
+
+
+@pytest.mark.parametrize(("name", "text", "size"), [
+    ("m.json", '{"files":[{"url":"http://h/a","size":"1024"}]}', 1024),
+    ("m.jsonl", '{"url":"http://h/a","size":-1}', None),
+    ("m.jsonl", '{"url":"http://h/a","size":"-1"}', None), ("m.csv", "url,size\nhttp://h/a,-1\n", None),
+])  # fmt: skip
+def test_sizes_as_other_programs_write_them(name, text, size):
+    """Digits in a text are a number, and -1 is not known."""
+    assert [entry.size_bytes for entry in read_entries(io.BytesIO(text.encode()), name=name)] == [size]
+
+
+@pytest.mark.parametrize(
+    "size", ['"1e3"', '"+1"', '""', "-2", "-1.0", "1.0", "true", f'"{2**63}"', '"\u0661"']
+)
+def test_sizes_whose_meaning_is_not_plain_are_faults(error_of, size):
+    """They are no whole number of bytes."""
+    assert "size: it must be an integer" in error_of(raw(f'"size":{size}')).problems[0].message

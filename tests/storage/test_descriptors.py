@@ -5,6 +5,7 @@ import resource
 import pytest
 
 from cfetch.base.errors import ConfigError
+from cfetch.storage import descriptors
 from cfetch.storage.descriptors import directories_for, most_downloads, reserve_descriptors
 
 
@@ -67,3 +68,15 @@ def test_c99_growth_ends_where_the_limit_does(limits):
     limits["now"] = (64, 128)
     assert reserve_descriptors(16, most=64) == most_downloads(128) == 45
     assert limits["now"] == (128, 128)
+
+
+def test_what_nobody_asked_for_is_lowered_with_a_note(limits):
+    """The default does; of none at all the refusal stays."""
+    limits["now"] = (40, 40)
+    assert reserve_descriptors(16, most=64, can_lower=True) == 5
+    assert "enough for 5 downloads at a time, not 16" in descriptors.notes.pop()
+    with pytest.raises(ConfigError, match="or give --concurrency 5"):
+        reserve_descriptors(16, most=64)
+    limits["now"] = (20, 20)
+    with pytest.raises(ConfigError, match="enough for 0 downloads"):
+        reserve_descriptors(16, most=64, can_lower=True)

@@ -374,3 +374,15 @@ def test_the_probe_of_a_run_that_was_killed_is_removed(tmp_path):
     probe.mkdir(parents=True)
     Directory(tmp_path, "attempts/i/0").close()
     assert not probe.exists()
+
+
+@pytest.mark.parametrize("is_symlink", [False, True])
+def test_what_stands_in_the_place_of_its_own_directory_is_named(tmp_path, is_symlink):
+    """With the way out; a symlink is not followed."""
+    (tmp_path / "elsewhere").mkdir()
+    own = tmp_path / "to" / ".cfetch"
+    own.parent.mkdir()
+    own.symlink_to(tmp_path / "elsewhere") if is_symlink else own.write_text("mine")
+    with pytest.raises(VolumeFault, match=rf"cannot write to {own}: .* move it, or name another --to"):
+        Directory(own.parent, "attempts/i/0")
+    assert [*(tmp_path / "elsewhere").iterdir()] == []

@@ -10,7 +10,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.wire.body_buffer import Buffers
 from cfetch.wire.exchange import Exchange, PooledConnection
 from cfetch.wire.http import HttpTransport
-from cfetch.wire.reply_parser import LARGE_BYTES, MANY_PIECES, MAX_BARE_BYTES, MAX_HEADERS
+from cfetch.wire.reply_parser import LARGE_BYTES, MANY_PIECES, MAX_BARE_BYTES, MAX_HEADERS, ReplyParser
 from cfetch.wire.transport import LostCount
 from tests.wire.raw_server import RawServer, reply
 
@@ -104,7 +104,6 @@ REPLIES = [
     (reply(b"a", "Upgrade: h2c", "Connection: Upgrade"), b"a", True),
     (OK + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\na", b"a", True),
     (OK + b"X: y\r\ncontent-length: 1, 1\r\nZ: 1\r\n\r\na", b"a", True),
-    (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\na", "no reply", False),
     (OK + b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", b"a", False),
     (OK + b"Content-Length: 6,06\r\nContent-Length: 6\r\n\r\nabcdef", b"abcdef", True),
     (CHUNKED + b"2\na\n\n2;x=y\n\nb\n0\nX: y\n\n", b"a\n\nb", True),
@@ -122,6 +121,29 @@ REPLIES = [
     (CHUNKED + b"1\r\nabc\r\n", Transient, False),
     (CHUNKED + b"0\r\n" + b"X: y\r\n" * MAX_HEADERS + b"\r\n", Transient, False),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 1000])
+@pytest.mark.parametrize(("before", "line"), [(b"HTTP/1.1 103 Early words\r\n\r\n", b""), (b"", b": x\r\n")])
+def test_the_words_behind_the_status_are_those_of_the_last_head(piece_bytes, before, line):
+    """However they come, behind interim replies, and if the head was mended."""
+    data = before + b"HTTP/1.1 403 Embargoed until 2027\r\n" + line + b"Content-Length: 0\r\n\r\n"
+    parser = ReplyParser(has_body=True)
+    for start in range(0, len(data), piece_bytes):
+        parser.parse(memoryview(data[start : start + piece_bytes]))
+    assert (parser.status, parser.phrase) == (403, b"Embargoed until 2027")
+
+
+@pytest.mark.parametrize("lengths", [
+    b"Content-Length: 1\r\nContent-Length: 2", b"Content-Length: 2, 1",
+    b"Connection: close\r\nContent-Length: " + b"9" * 20,
+])  # fmt: skip
+async def test_a_body_of_odd_lengths_ends_with_its_connection(lengths):
+    """The judge gets the lengths, each once; the connection is not used again."""
+    status, headers, body, kept = await play([OK + lengths + b"\r\n\r\nabc"], lost=None)
+    stated = [value for name, value in headers if name == "Content-Length"]
+    assert (status, body, kept) == (200, b"abc", False)
+    assert stated == (["1", "2"] if b"2" in lengths else ["9" * 20])
 
 
 @pytest.mark.parametrize(("data", "body", "kept"), REPLIES, ids=range(len(REPLIES)))

@@ -36,6 +36,7 @@ RANGED = Asked(base=400, size_bytes=600)  # an entry that is a range of an objec
 RANGED_REST = Asked(base=400, from_byte=100, size_bytes=600, validator='"a"')
 RANGED_HASHED = Asked(base=400, size_bytes=600, has_hash=True)
 RANGED_FAR = Asked(base=MAX_SKIPPED_BYTES + 1, size_bytes=1, has_hash=True)
+WHOLE_HASHED = Asked(size_bytes=1000, has_hash=True)
 LONG = '"' + "x" * 65 + '"'
 UNLESS = Asked(unless={"If-None-Match": '"a"'})
 SIZED = Asked(unless={"If-None-Match": '"a"'}, standing_bytes=1000)
@@ -71,6 +72,13 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("9 a length beside chunks", UNKNOWN, 200, [LEN, CHUNKED], R),
     ("9 a length beside chunks, as the user accepts it", ACCEPTING, 200, [LEN, CHUNKED], A),
     ("9 another length beside chunks, and a size", WHOLE, 200, [TAIL, CHUNKED], A),
+    ("8 two lengths, one is the size", WHOLE, 200, [LEN, ("Content-Length", "7")], A),
+    ("8 two lengths, none is the size", WHOLE, 200, [TAIL, ("Content-Length", "7")], R),
+    ("8 two lengths, a hash will tell", WHOLE_HASHED, 200, [TAIL, ("Content-Length", "7")], A),
+    ("8 two lengths of a rest", REST, 206, [TAIL, ("Content-Length", "7"), TAG, RANGE], RR),
+    ("8 two lengths beside chunks", UNKNOWN, 200, [LEN, ("Content-Length", "7"), CHUNKED], R),
+    ("8 two lengths beside chunks, a size", WHOLE, 200, [TAIL, ("Content-Length", "7"), CHUNKED], A),
+    ("10 huge, and a size", WHOLE, 200, [("Content-Length", "9" * 20)], A),
     ("10 negative", UNKNOWN, 200, [("Content-Length", "-5")], R),
     ("10 huge", UNKNOWN, 200, [("Content-Length", "9" * 20)], R),
     ("10 not a number", UNKNOWN, 200, [("Content-Length", "1e3")], R),
@@ -105,6 +113,7 @@ CHUNKED = ("Transfer-Encoding", "chunked")
     ("21 the ETag is gone", REST, 206, [TAIL, RANGE], RR),
     ("22 no validator, a hash decides", HASHED, 206, [TAIL, RANGE], A),
     ("25 two ETags", WHOLE, 200, [LEN, TAG, ("ETag", '"b"')], R),
+    ("25 two ETags, a hash will tell", WHOLE_HASHED, 200, [LEN, TAG, ("ETag", '"b"')], A),
     ("25 two ranges", REST, 206, [TAG, RANGE, ("Content-Range", "bytes 0-1/1000")], R),
     ("25 two encodings", REFUSING, 200, [LEN, ("Content-Encoding", "gzip"), ("Content-Encoding", "br")], R),
     ("26 gzip", REFUSING, 200, [LEN, ("Content-Encoding", "gzip")], R),
@@ -192,6 +201,16 @@ def test_what_an_accepted_reply_says():
 def test_3_5_whether_an_end_can_be_told_from_a_cut(headers, framed):
     """Only a length or chunks tell."""
     assert judge(200, CIMultiDict(headers), UNKNOWN).framed is framed
+
+
+@pytest.mark.parametrize(("headers", "said"), [
+    ([LEN, TAIL], "several lengths, 600 and 1000 bytes, and nothing says which is the file's; state the"),
+    ([("Content-Length", "9" * 20)], f"a length of {'9' * 20} bytes, which no file has; state the size or a"),
+    ([LEN, TAG, ("ETag", '"b"')], "2 different ETag headers; state the hash in the manifest, or by cfetch"),
+])  # fmt: skip
+def test_a_reply_that_contradicts_itself_is_refused_with_the_way_out(headers, said):
+    """It says what was stated."""
+    assert said in judge(200, CIMultiDict(headers), UNKNOWN).reason
 
 
 @pytest.mark.parametrize(("etag", "validator"), [

@@ -19,7 +19,8 @@ from cfetch.wire.verdict import ReplyAction as Action
 class Refusal:
     """A reply with this body; ``body`` None: nothing of it ever comes."""
 
-    def __init__(self, status, body, headers=(), url="http://h.test/a", hidden=()):
+    def __init__(self, status, body, headers=(), url="http://h.test/a", hidden=(), phrase=b""):
+        self.phrase = phrase
         self.status, self.headers, self.hidden = status, CIMultiDict(headers), hidden
         self.place = self.source = SecretUrl(url)
         self._pieces = None if body is None else [body[i : i + 1000] for i in range(0, len(body), 1000)]
@@ -139,3 +140,20 @@ def test_what_is_too_long_or_does_not_come_is_no_reason(body):
 def test_a_long_message_is_cut():
     """In the middle, and on one line."""
     assert len(tell(400, xml("Long", "word \n" * 150)).reason) < 350
+
+
+@pytest.mark.parametrize(("status", "phrase", "body", "said"), [
+    (403, b"Embargoed until 2027", b"", "HTTP 403: Embargoed until 2027"),
+    (403, b"Embargoed until 2027", b"<title>403 Forbidden</title>", "HTTP 403: Embargoed until 2027"),
+    (403, b"Embargoed until 2027", b'{"message": "Ask them."}', "HTTP 403: Embargoed until 2027: Ask them"),
+    (404, b"Key sig=SECRET1 unknown", b"", "HTTP 404: Key sig=<redacted> unknown"),
+    (404, b"Not Found", b"", "HTTP 404"), (404, b"File not found", b"", "HTTP 404"),
+    (404, b"x", b"", "HTTP 404"),
+    (503, b"Service Temporarily Unavailable", b"", "HTTP 503"), (503, b"", b"", "HTTP 503"),
+    (503, b"Slow Down", xml("SlowDown", "Slow down!"), "HTTP 503, SlowDown: Slow down!"),
+    (302, b"Gone to the moon", b"", "HTTP 302"),
+    (599, b"Meteor \x1b[1m strike", b"", "HTTP 599: Meteor \\x1b[1m strike"),
+])  # fmt: skip
+def test_words_behind_the_status_are_shown_if_they_tell(status, phrase, body, said):
+    """Not what the status says already, and no lone word; without secrets and controls."""
+    assert tell(status, body, phrase=phrase, hidden=("SECRET1",)).reason == said

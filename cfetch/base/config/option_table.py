@@ -532,7 +532,8 @@ class OptionTable:
         choice(
             ("note", "accept", "fail"),
             "A file of no stated size or hash that may be an error sent as 200 (one page among a host's "
-            "other files, text in the place of an archive): note it, accept it (pages too), or fail it.",
+            "other files, text in the place of an archive): note it, accept it (pages and error documents "
+            "too), or fail it.",
             "a note costs nothing, and nobody can be sure",
         ),
     ] = "note"

@@ -34,7 +34,7 @@ MOST_PLAIN_DIGITS = 16
 DELIMITERS = ",\t;|"
 _EXPLAINED = {"new-line": "a line ends with a lone CR; end lines with LF, for example by tr '\\r' '\\n'"}
 _WHOLE = re.compile(r" *([0-9]{1,15})\.0+ *\Z")  # so pandas writes whole numbers in a column with gaps
-_UNKNOWN = frozenset({"-", "n/a", "na", "nan", "none", "null", "unknown", "?"})
+_UNKNOWN = frozenset({"-", "-1", "n/a", "na", "nan", "none", "null", "unknown", "?"})
 _RULE = re.compile(r" *(?::?-+:? *)?\Z")
 _SEPARATOR = re.compile(r"sep=([,\t;|])\Z")  # so spreadsheets write the separator in a line before the table
 _DECIMAL = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?\Z")

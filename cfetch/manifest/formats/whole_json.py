@@ -81,10 +81,24 @@ def read_content_size(thing: dict[str, Any]) -> int | None:
     return int(match[1]) if match else None
 
 
-def hash_fields(text: object) -> dict[str, object]:
-    """``sha256:…`` as a row's field; empty for an unknown algorithm, or another value."""
-    if not isinstance(text, str):
-        return {}
-    name, _, digits = text.partition(":")
-    algorithm = find_algorithm(name)
-    return {} if algorithm is None else {algorithm: digits}
+class Hashes:
+    """Makes fields of stated hashes, and counts those of kinds that cfetch does not know."""
+
+    def __init__(self) -> None:
+        self.unknown = 0
+
+    def read(self, text: object) -> dict[str, object]:
+        """``sha256:…`` as a row's field; empty for an unknown algorithm, or another value."""
+        name, _, digits = text.partition(":") if isinstance(text, str) else ("", "", "")
+        algorithm = find_algorithm(name)
+        self.unknown += bool(name) and algorithm is None
+        return {} if algorithm is None else {algorithm: digits}
+
+    def read_named(self, name: object, digits: object) -> dict[str, object]:
+        """The same of a name and the digits, each by itself."""
+        return self.read(f"{name}:{digits}") if name and digits else {}
+
+    def list_notes(self) -> list[str]:
+        """A note of how many were left out, if any were."""
+        said = f"hashes of a kind that cfetch does not know, which are left out: {self.unknown}"
+        return [said] if self.unknown else []

@@ -11,7 +11,7 @@ from cfetch.base.schemes import is_web
 from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.json_links import advise_queries
-from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_json, load_object
+from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_json, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
@@ -28,23 +28,25 @@ def read_ckan(source: Source, document: Document, faults: Faults) -> Iterator[Ro
         if result.get("count", 0) > len(packages):
             document.note_partial(f"the answer goes on: it has {len(packages)} of {result['count']} packages")
     rows = pages = 0
+    hashes = Hashes()
     for package in list_objects(packages):
         for resource in list_objects(package, "resources"):
             if resource.get("resource_type") in ("api", "documentation") or not resource.get("url"):
                 pages += 1
                 continue
             rows += 1
-            yield Row(0, {"url": resource["url"]} | _read_hash(resource.get("hash")), "resources")
+            yield Row(0, {"url": resource["url"]} | _read_hash(resource.get("hash"), hashes), "resources")
     if not rows:
         raise BrokenDocumentError(0, f"it is a reply of CKAN without files{advise_queries(source)}")
+    document.notes += hashes.list_notes()
     if pages:
         document.notes.append(f"resources that are no files, which are left out: {pages}")
 
 
-def _read_hash(text: object) -> dict[str, object]:
+def _read_hash(text: object, hashes: Hashes) -> dict[str, object]:
     is_plain = isinstance(text, str) and text.isalnum() and len(text) in (32, 40, 64)
     names = {32: "md5", 40: "sha1", 64: "sha256"}
-    return {names[len(str(text))]: text} if is_plain else hash_fields(text)
+    return {names[len(str(text))]: text} if is_plain else hashes.read(text)
 
 
 def list_distributions(described: object, document: Document) -> Iterator[Row]:
@@ -143,18 +145,19 @@ def read_mendeley(source: Source, document: Document, faults: Faults) -> Iterato
 
 def read_dspace(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows of an item's bitstreams, as DSpace 5 and 6 list them; other bundles have no authors' files."""
-    left_out = 0
+    left_out, hashes = 0, Hashes()
     for bitstream in list_objects(load_json(source, "the reply")):
         if bitstream.get("bundleName", "ORIGINAL") != "ORIGINAL":
             left_out += 1
             continue
         checksum = get_object(bitstream, "checkSum")
-        known = hash_fields(f"{checksum.get('checkSumAlgorithm')}:{checksum.get('value')}")
+        known = hashes.read_named(checksum.get("checkSumAlgorithm"), checksum.get("value"))
         fields = {
             "url": bitstream.get("retrieveLink"),
             "path": bitstream.get("name"),
             "size": bitstream.get("sizeBytes"),
         }
         yield Row(0, fields | known, "bitstreams")
+    document.notes += hashes.list_notes()
     if left_out:
         document.notes.append(f"bitstreams of other bundles, which are left out: {left_out}")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cfetch.manifest.faults import Faults
-from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_object
+from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -27,11 +27,13 @@ def read_dataverse(source: Source, document: Document, faults: Faults) -> Iterat
         document.notes.append(
             f"files that are restricted: {restricted}; they need a token: --header 'X-Dataverse-key: …'"
         )
+    hashes = Hashes()
     for file in files:
-        yield Row(0, _fields(file, get_object(file, "dataFile")), "files")
+        yield Row(0, _fields(file, get_object(file, "dataFile"), hashes), "files")
+    document.notes += hashes.list_notes()
 
 
-def _fields(file: dict[str, Any], data_file: dict[str, Any]) -> dict[str, object]:
+def _fields(file: dict[str, Any], data_file: dict[str, Any], hashes: Hashes) -> dict[str, object]:
     is_converted = "originalFileFormat" in data_file
     name = data_file.get("originalFileName" if is_converted else "filename") or file.get("label")
     directory = file.get("directoryLabel")
@@ -44,7 +46,7 @@ def _fields(file: dict[str, Any], data_file: dict[str, Any]) -> dict[str, object
         "path": f"{directory}/{name}" if isinstance(directory, str) and directory else name,
         "size": data_file.get("originalFileSize" if is_converted else "filesize"),
         **(
-            hash_fields(f"{checksum.get('type')}:{checksum.get('value')}")
+            hashes.read_named(checksum.get("type"), checksum.get("value"))
             or ({"md5": data_file["md5"]} if data_file.get("md5") else {})
         ),
     }

@@ -6,7 +6,7 @@ Also its list of assets, a single asset, and a release of GitLab, which states l
 from collections.abc import Iterator
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_json
+from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -37,6 +37,7 @@ def read_github_release(source: Source, document: Document, faults: Faults) -> I
     unfinished = sum(asset.get("state", "uploaded") != "uploaded" for asset in assets)
     if unfinished:
         document.note_partial(f"assets that are left out, because their upload has not ended: {unfinished}")
+    hashes = Hashes()
     for asset in assets:
         if asset.get("state", "uploaded") == "uploaded":
             fields = {
@@ -44,4 +45,5 @@ def read_github_release(source: Source, document: Document, faults: Faults) -> I
                 "path": asset.get("name"),
                 "size": asset.get("size"),
             }
-            yield Row(0, fields | hash_fields(asset.get("digest")), "assets")
+            yield Row(0, fields | hashes.read(asset.get("digest")), "assets")
+    document.notes += hashes.list_notes()

@@ -11,10 +11,9 @@ from typing import Any
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.json_links import advise_queries
-from cfetch.manifest.formats.whole_json import get_object, list_objects, load_object
+from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
@@ -29,14 +28,15 @@ _VERSION = "stash:version"
 def read_hal_files(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows: ``url``, ``path``, ``size`` and the stated hash."""
     reply = load_object(source, "the reply")
-    rows = 0
-    for fields in _list_files(reply):
+    rows, hashes = 0, Hashes()
+    for fields in _list_files(reply, hashes):
         rows += 1
         yield Row(0, fields, "files")
     if not rows:
         raise BrokenDocumentError(
             0, f"it is a reply of a repository (HAL) without files{advise_queries(source)}"
         )
+    document.notes += hashes.list_notes()
     if _find_href(reply, "next") is not None:
         document.note_partial("the answer goes on: its link next leads to further files, which are left out")
 
@@ -59,14 +59,16 @@ class HalPages:
         self._own_url = own_url
         self.doubt: str | None = None
         self.notes: list[str] = []
+        self._hashes = Hashes()
 
     def list_files(self, clock: Clock, network: Network) -> Iterator[dict[str, object]]:
         """Yield the rows of all pages. Raises UsageError: a page cannot be had, or the pages have no end."""
         for page, url in walk_pages(self._first, self._own_url, self._find_next, _read, clock, network):
-            for fields in _list_files(page):
+            for fields in _list_files(page, self._hashes):
                 with suppress(UrlError):  # the reader of the rows reports it
                     fields["url"] = resolve_url(str(fields["url"]), lambda: url)  # noqa: B023 - called at once
                 yield fields
+        self.notes += self._hashes.list_notes()
 
     def _find_next(self, page: dict[str, Any], url: str) -> str | None:
         version = None if "_embedded" in page else _find_href(page, _VERSION)
@@ -92,7 +94,7 @@ def _read(what: str, answer: Answer) -> dict[str, Any]:
     raise UsageError(f"{what} is no list of files; try again later")
 
 
-def _list_files(reply: dict[str, Any]) -> Iterator[dict[str, object]]:
+def _list_files(reply: dict[str, Any], hashes: Hashes) -> Iterator[dict[str, object]]:
     embedded = get_object(reply, "_embedded")
     for file in list_objects(embedded, "stash:files"):
         fields = {
@@ -100,10 +102,10 @@ def _list_files(reply: dict[str, Any]) -> Iterator[dict[str, object]]:
             "path": file.get("path"),
             "size": file.get("size"),
         }
-        yield fields | _read_hash(file.get("digestType"), file.get("digest"))
+        yield fields | hashes.read_named(file.get("digestType"), file.get("digest"))
     for bundle in list_objects(embedded, "bundles"):
         if bundle.get("name") == "ORIGINAL":
-            yield from _list_files(get_object(bundle, "_embedded", "bitstreams"))
+            yield from _list_files(get_object(bundle, "_embedded", "bitstreams"), hashes)
     for bitstream in list_objects(embedded, "bitstreams"):
         checksum = get_object(bitstream, "checkSum")
         fields = {
@@ -111,14 +113,9 @@ def _list_files(reply: dict[str, Any]) -> Iterator[dict[str, object]]:
             "path": bitstream.get("name"),
             "size": bitstream.get("sizeBytes"),
         }
-        yield fields | _read_hash(checksum.get("checkSumAlgorithm"), checksum.get("value"))
+        yield fields | hashes.read_named(checksum.get("checkSumAlgorithm"), checksum.get("value"))
 
 
 def _find_href(thing: dict[str, Any], relation: str) -> str | None:
     href = get_object(thing, "_links", relation).get("href")
     return href if isinstance(href, str) and href else None
-
-
-def _read_hash(name: object, digits: object) -> dict[str, object]:
-    algorithm = find_algorithm(name) if isinstance(name, str) else None
-    return {} if algorithm is None or not digits else {algorithm: digits}

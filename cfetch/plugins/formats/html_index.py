@@ -28,7 +28,7 @@ from cfetch.plugins.formats.page_names import encode_link, find_stated, read_nam
 
 _INDEX = re.compile(
     r"<(?:title|h1)[^<>]{0,200}>\s{0,100}"
-    r"(?:(?:Index of|Directory listing (?:for|of)|Directory:|Files within)\s"
+    r"(?:(?:Index of|Directory listing (?:for|of)|Directory:|Files within|index - powered by h5ai)\s"
     r"|(?:[\w.:-]{1,255} - )?/(?:[^<>\n]{0,1000}/)?\s{0,100}</)"  # Caddy, darkhttpd; IIS names the host too
     r"|\A\s{0,100}(?:<!doctype html>\s{0,100})?(?:<meta[^<>]{0,200}>\s{0,100})?<pre>\s{0,100}<a href=",  # Go
     re.IGNORECASE,
@@ -54,6 +54,7 @@ class IndexPage(NamedTuple):
 
     Each of ``files`` comes with the number of its line. ``doubts`` are reasons why entries may be missing.
     ``names``: the names of entries that are not UTF-8, by entry; ``guess`` is the encoding, if it is guessed.
+    ``leads_away``: there are links that may be entries elsewhere.
     """
 
     files: list[tuple[int, str]]
@@ -61,6 +62,7 @@ class IndexPage(NamedTuple):
     doubts: list[str]
     names: Mapping[str, str] = MappingProxyType({})
     guess: str | None = None
+    leads_away: bool = False
 
     @property
     def notes(self) -> list[str]:
@@ -132,7 +134,7 @@ def read_page(text: str, place: str | None, content_type: str | None = None) -> 
             f"the page links to {SecretUrl(unknown[0])}{more}, which may be a file or a part of the list"
         )
     names = read_names([*(name for _, name in page.files), *page.directories], stated)
-    return page._replace(names=names.shown, guess=names.guess)
+    return page._replace(names=names.shown, guess=names.guess, leads_away=bool(unknown))
 
 
 def _join(place: str, base: str) -> str:
@@ -235,6 +237,12 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
     page = read_page(text, find_place(base or ""), source.content_type)
     if base is None and not page.files and not page.directories:
         _refuse_absolute_paths(text)
+    if not page.files and not page.directories and page.leads_away:
+        raise BrokenDocumentError(
+            0,
+            "its links lead out of its directory, as where <base href> names another one; give the page of "
+            "that directory, or read all links by --from-format links",
+        )
     for doubt in page.doubts:
         document.note_partial(doubt)
     document.notes.extend(page.notes)

@@ -45,16 +45,20 @@ def read_links(text: str) -> LinkParser:
 
 
 class _Parser(HTMLParser):
-    """``has_ended``: there was ``</html>``, and no link after it; a text within the page may have its own."""
+    """``has_ended``: there was ``</html>``, and no link after it; a text within the page may have its own.
+
+    A page without the tag ``<html>``, such as that of Go's file server, ends with ``</pre>``.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.targets: list[tuple[int, str]] = []
         self.base: str | None = None
         self._last_character = ""  # of the text of the link that was read last
-        self.has_ended = self.has_next = False
+        self.has_ended = self.has_next = self._has_root = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._has_root = self._has_root or tag == "html"
         if tag not in ("a", "base", "link"):
             return
         values = dict(reversed(attrs))  # the first of several counts
@@ -72,7 +76,7 @@ class _Parser(HTMLParser):
         self._last_character = data.rstrip()[-1:] or self._last_character
 
     def handle_endtag(self, tag: str) -> None:
-        self.has_ended = self.has_ended or tag == "html"
+        self.has_ended = self.has_ended or tag == "html" or (tag == "pre" and not self._has_root)
         if tag == "a" and self._last_character == "/" and self.targets:
             line, link = self.targets[-1]
             if link[-1] != "/" and "?" not in link and "#" not in link:

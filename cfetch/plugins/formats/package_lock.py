@@ -10,7 +10,7 @@ from typing import Any
 from cfetch.base.schemes import is_web
 from cfetch.manifest.digests import HEX_DIGITS, find_stated
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import get_object, load_object, load_text
+from cfetch.manifest.formats.whole_json import Hashes, get_object, load_object, load_text
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 
@@ -35,10 +35,10 @@ def read_toml_lock(source: Source, document: Document, faults: Faults) -> Iterat
         raise BrokenDocumentError(0, f"it is not TOML: {' '.join(str(error).split())[:200]}") from None
     except RecursionError:
         raise BrokenDocumentError(0, "it is not TOML that cfetch reads: it is nested too deeply") from None
-    rows = others = 0
+    rows, others, hashes = 0, 0, Hashes()
     packages = lock.get("packages", lock.get("package"))
     for package in packages if isinstance(packages, list) else []:
-        files = list(_list_files(package)) if isinstance(package, dict) else []
+        files = list(_list_files(package, hashes)) if isinstance(package, dict) else []
         others += not files
         for fields in files:
             rows += 1
@@ -49,11 +49,12 @@ def read_toml_lock(source: Source, document: Document, faults: Faults) -> Iterat
             "it is a lock file that states no URLs of its packages, such as Poetry's; `poetry export` or "
             "`uv export --format pylock.toml` writes a list for pip or one with URLs",
         )
+    document.notes += hashes.list_notes()
     if others:
         document.notes.append(f"packages without files of their own, which are left out: {others}")
 
 
-def _list_files(package: dict[str, Any]) -> Iterator[dict[str, object]]:
+def _list_files(package: dict[str, Any], hashes: Hashes) -> Iterator[dict[str, object]]:
     if package.get("source") in _CRATES_INDEX and "checksum" in package:
         crate = f"{package.get('name')}-{package.get('version')}.crate"
         url = f"{_CRATES}/{package.get('name')}/{crate}"
@@ -63,13 +64,14 @@ def _list_files(package: dict[str, Any]) -> Iterator[dict[str, object]]:
         stated = package.get(key)
         for file in stated if isinstance(stated, list) else [stated]:
             if isinstance(file, dict) and "url" in file:
-                yield {"url": file["url"], "size": file.get("size"), **_read_hashes(file)}
+                yield {"url": file["url"], "size": file.get("size"), **_read_hashes(file, hashes)}
 
 
-def _read_hashes(file: dict[str, Any]) -> dict[str, object]:
+def _read_hashes(file: dict[str, Any], counted: Hashes) -> dict[str, object]:
     stated = find_stated(str(file.get("hash")))
     named = get_object(file, "hashes")
     hashes: dict[str, object] = {name: named[name] for name in HEX_DIGITS if name in named}
+    counted.unknown += bool(file.get("hash") or named) and stated is None and not hashes
     return hashes if stated is None else hashes | {stated[0]: stated[1]}
 
 
@@ -77,13 +79,14 @@ def read_npm_lock(source: Source, document: Document, faults: Faults) -> Iterato
     """The rows of ``package-lock.json``: ``url``, ``path`` and a hash."""
     lock = load_object(source, "the lock file")
     packages = get_object(lock, "packages") or get_object(lock, "dependencies")
-    others = 0
+    others, hashes = 0, Hashes()
     for package in _walk_packages(packages):
         url = package.get("resolved") if isinstance(package, dict) else None
         if not isinstance(url, str) or not is_web(url):
             others += 1
             continue
-        yield Row(0, _name_package(url) | _read_integrity(package.get("integrity")), "packages")
+        yield Row(0, _name_package(url) | _read_integrity(package.get("integrity"), hashes), "packages")
+    document.notes += hashes.list_notes()
     if others:
         document.notes.append(f"packages without a file of a server, which are left out: {others}")
 
@@ -107,7 +110,7 @@ def _name_package(url: str) -> dict[str, object]:
     return {"url": url}
 
 
-def _read_integrity(text: object) -> dict[str, object]:
+def _read_integrity(text: object, counted: Hashes) -> dict[str, object]:
     """The hashes of Subresource Integrity: ``sha512-BASE64``, several separated by blanks."""
     hashes: dict[str, object] = {}
     for part in text.split() if isinstance(text, str) else ():
@@ -118,6 +121,7 @@ def _read_integrity(text: object) -> dict[str, object]:
             continue
         if name in HEX_DIGITS and len(hex_digits) == HEX_DIGITS[name]:
             hashes[name] = hex_digits
+    counted.unknown += bool(text) and not hashes
     return hashes
 
 
@@ -138,10 +142,11 @@ def is_yarn_lock(head: str) -> bool:
 def read_yarn_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows of ``yarn.lock``: ``url``, ``path`` and a hash."""
     waiting: Row | None = None  # the line below a URL states its strongest hash
+    hashes = Hashes()
     for line, text in source.lines(faults):
         integrity = _INTEGRITY.match(text)
         if waiting is not None:
-            more = _read_integrity(integrity[1]) if integrity else {}
+            more = _read_integrity(integrity[1], hashes) if integrity else {}
             yield waiting._replace(fields=waiting.fields | more)  # type: ignore[operator]
             waiting = None
         resolved = _RESOLVED.match(text)
@@ -149,3 +154,4 @@ def read_yarn_lock(source: Source, document: Document, faults: Faults) -> Iterat
             waiting = Row(line, _name_package(resolved[1]) | ({"sha1": resolved[2]} if resolved[2] else {}))
     if waiting is not None:
         yield waiting
+    document.notes += hashes.list_notes()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from html import unescape
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import hash_fields
+from cfetch.manifest.formats.whole_json import Hashes
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
@@ -33,6 +33,7 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
     line, rest, unread, deleted, media = 1, "", 0, 0, 0
     row: Row | None = None
     about: dict[str, str] = {}
+    hashes = Hashes()
     for text in _remove_comments(read_texts(source)):
         rest += text
         end = 0
@@ -47,7 +48,7 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
             else:
                 if row is not None:
                     deleted += about.get("change") == "deleted"
-                    yield from _complete(row, about)
+                    yield from _complete(row, about, hashes)
                 row, about = None, {}
                 if not match[4]:
                     unread -= 1
@@ -59,10 +60,11 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
         unread += len(_BEGIN.findall(rest, 0, cut))
         rest = rest[cut:]
     if row is not None:
-        yield from _complete(row, about)
+        yield from _complete(row, about, hashes)
     unread += len(_BEGIN.findall(rest))
     if "<urlset" in source.head() and "</urlset" not in rest:
         document.note_partial("the sitemap is cut off: it has no </urlset>")
+    document.notes += hashes.list_notes()
     if deleted:
         document.notes.append(f"files that the list states as deleted, and that are left out: {deleted}")
     if media:
@@ -72,12 +74,12 @@ def read_sitemap(source: Source, document: Document, faults: Faults) -> Iterator
         faults.add(0, f"it has {unread} elements <loc> whose addresses cannot be read")
 
 
-def _complete(row: Row, about: dict[str, str]) -> Iterator[Row]:
+def _complete(row: Row, about: dict[str, str], hashes: Hashes) -> Iterator[Row]:
     if about.get("change") == "deleted":
         return
     fields: dict[str, object] = dict(row.fields) if isinstance(row.fields, dict) else {}
     for text in about.get("hash", "").split():
-        fields |= hash_fields(text)
+        fields |= hashes.read(text)
     if "length" in about:
         fields["size"] = read_digits(about["length"], "a text that is not all digits")
     yield row._replace(fields=fields)

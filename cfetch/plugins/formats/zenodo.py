@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cfetch.manifest.faults import BrokenDocumentError, Faults
-from cfetch.manifest.formats.whole_json import get_object, hash_fields, list_objects, load_json
+from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.urls import make_relative_url
@@ -23,15 +23,16 @@ def read_zenodo(source: Source, document: Document, faults: Faults) -> Iterator[
         )
     if get_object(record, "links").get("next"):
         document.note_partial("the answer goes on: its link next leads to further files, which are left out")
+    hashes = Hashes()
     for file in _list_files(record):
         url = _find_content(record, file)
         size = file.get("size", file.get("filesize"))
         path = file.get("key", file.get("filename"))
         checksum = file.get("checksum")
-        digest = hash_fields(checksum)
-        if isinstance(checksum, str) and ":" not in checksum:  # in older records
-            digest = {"md5": checksum}
+        is_plain = isinstance(checksum, str) and ":" not in checksum  # in older records
+        digest = {"md5": checksum} if is_plain else hashes.read(checksum)
         yield Row(0, {"url": url, "path": path, "size": size, **digest}, "files")
+    document.notes += hashes.list_notes()
 
 
 def _list_files(record: object) -> Iterator[dict[str, Any]]:

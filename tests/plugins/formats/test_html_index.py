@@ -5,6 +5,7 @@ import time
 import pytest
 
 from cfetch.plugins.formats.html_index import find_place, is_directory_index, read_page
+from cfetch.plugins.formats.html_links import CUT
 
 APACHE = """<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 3.2 Final//EN">
 <html><head><title>Index of /pub/x</title></head><body><h1>Index of /pub/x</h1><table>
@@ -126,3 +127,31 @@ def test_a_hostile_page_takes_time_in_proportion_to_its_size(text):
     began_s = time.process_time()
     assert read_page(text * ((1 << 19) // len(text)), "http://h/d/").doubts
     assert time.process_time() - began_s < 10
+
+
+GO = (
+    '<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n<a href="a">a</a>\n</pre>\n'
+)
+
+
+def test_the_page_of_gos_file_server_ends_with_its_list():
+    """It has no <html>; a page that has one does not end there, and what comes behind the list is seen."""
+    assert is_directory_index(GO)
+    assert read_page(GO, "http://h/d/").doubts == []
+    for text in (GO.replace("</pre>", ""), f"<html>{GO}", f'{GO}<a href="b">b</a>'):
+        assert read_page(text, "http://h/d/").doubts == [CUT], text
+
+
+def test_the_list_of_h5ai_is_an_index():
+    """Its links are paths from the root."""
+    head = "<!DOCTYPE html><html><head><title>index - powered by h5ai v0.30.0 (https://larsjung.de/h5ai/)</title>"
+    page = read_page(f'{head}</head><body><a href="/d/a.zip">a.zip</a></body></html>', "http://h/d/")
+    assert (is_directory_index(head), [name for _, name in page.files], page.doubts) == (True, ["a.zip"], [])
+
+
+def test_a_page_whose_links_all_lead_elsewhere_is_refused_with_the_way_out(error_of):
+    """Such as by its <base href>; an empty directory is no such page."""
+    text = '<html><head><title>Index of /d/</title><base href="/files/"></head><a href="a">a</a></html>'
+    assert "<base href> names another one; give the page of that directory" in str(
+        error_of(text, "m.html", base_url="http://h/d/")
+    )

@@ -95,7 +95,7 @@ def test_a_value_that_is_stated_as_not_known_is_counted(frozen, key, value):
         ("a.json", '{"schemaVersion": 2, "manifests": []}', "container image (OCI)"),
         ("a.json", f'"{H}a"', "it is one text of JSON"),
         ("a.json", f'{{"kind": "List", "items": [{{"url": "{H}a"}}]}}', "no list that cfetch knows"),
-        ("a.jsonl", f'{{"url": "{H}a", "size": "1"}}', "--size-column none"),
+        ("a.jsonl", f'{{"url": "{H}a", "size": "1k"}}', "--size-column none"),
         ("a.jsonl", f'{{"url": "{H}a", "md5": ""}}', "null says that there is none"),
         ("a.txt", f"{H}a\n  dir=/home/u\n  out=x\n", "--path-column none leaves such directories out"),
         ("a.md5", f"{MD5}  C:\\d\\a.bin\n", "'C:/d/a.bin' is absolute"),
@@ -140,3 +140,25 @@ def test_xml_has_the_encoding_that_it_declares_unless_it_is_utf8(frozen, written
     metalink = f'{begin}<metalink xmlns="urn:ietf:params:xml:ns:metalink">{entry}</metalink>'
     for text in (feed, metalink, f"{begin}<urlset><url><loc>{H}\u00e9.mp3</loc></url></urlset>"):
         assert [entry[1] for entry in entries_of(frozen(text.encode(written), "a.xml"))] == ["\u00e9.mp3"]
+
+
+ZENODO = (
+    '{"id": 1, "links": {"files": "http://h/f"}, "files": [{"key": "a", "checksum": "%s", '
+    '"links": {"self": "http://h/a"}}]}'
+)
+NPM = '{"lockfileVersion": 3, "packages": {"a": {"resolved": "http://h/a.tgz", "integrity": "%s"}}}'
+PACKAGE = '{"name": "x", "resources": [{"path": "http://h/a.csv", "hash": "%s"}]}'
+HAL = (
+    '{"_links": {}, "_embedded": {"bitstreams": [{"name": "a", "_links": {"content": {"href": "http://h/a"}}'
+    ', "checkSum": {"checkSumAlgorithm": "%s", "value": "00"}}]}}'
+)
+
+
+@pytest.mark.parametrize(("name", "text", "unknown", "known"), [
+    ("record.json", ZENODO, "whirlpool:00", "md5:" + "0" * 32), ("datapackage.json", PACKAGE, "tiger:00", ""),
+    ("package-lock.json", NPM, "whirl-AAAA", ""), ("item.json", HAL, "Tiger", ""),
+])  # fmt: skip
+def test_hashes_of_unknown_kinds_are_counted(frozen, name, text, unknown, known):
+    """A hash that is dropped is a note with its number; where none is stated, nothing is said."""
+    said = "hashes of a kind that cfetch does not know, which are left out: 1"
+    assert [said in frozen(text % stated, name).notes for stated in (unknown, known)] == [True, False]

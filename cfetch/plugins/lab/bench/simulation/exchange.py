@@ -72,6 +72,7 @@ class SimExchange:
     source: SecretUrl  # set by the transport
 
     hidden: Sequence[str] = ()
+    phrase = b""
     tls_end: bool | None = None
 
     def __init__(self, transport: Simulated, connection: SimConnection, meets: Meets) -> None:

@@ -1,0 +1,116 @@
+"""Recognises bodies that are something else than the file: errors, pages and pointers sent as 200. Pure.
+
+Only what says so itself counts, at the start of a body that nothing proves: an error document in XML or JSON,
+a web page under another type, a pointer of Git LFS or git-annex. A file that may by its name be such a
+document is none of them.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+MOST_BYTES = 4 << 10  # of a document that is looked at; longer JSON is data
+_BOM = b"\xef\xbb\xbf"
+_ENDING = re.compile(r"\.([A-Za-z0-9]{1,12})$")
+_PAGE = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.{0,400}?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
+)
+_XML_ERROR = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.{0,400}?-->\s*|<!DOCTYPE[^>\[]*>\s*)*"
+    rb"<(?:\w+:)?(?:Error|ErrorResponse|ServiceExceptionReport|ExceptionReport)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_LFS = re.compile(
+    rb"version \S+/spec/v\d+\n(?:ext-\S+ \S+\n)*oid (\w+:[0-9a-f]{7})[0-9a-f]*\nsize (\d{1,19})\s*\Z"
+)
+_ANNEX = re.compile(rb"(?:\S*/)?annex/objects/\S+\s*\Z")
+# Endings of files that may begin as such documents do. For pages: sources and templates of pages too.
+_JSON_NAMES = "ipynb har map webmanifest sarif gltf avsc js jsonl ndjson yaml yml log ldj stac"
+_XML_NAMES = "xml xsd xsl xslt rdf owl rss atom wsdl plist svg gml kml gpx wml html htm xhtml log"
+_PAGE_NAMES = (
+    f"{_XML_NAMES} txt md rst tmpl tpl template j2 jinja jinja2 erb ejs hbs mustache ftl vm vue svelte astro "
+    "eml mht hta inc phtml cshtml razor heex liquid njk twig"
+)
+_ERROR_KEYS = ("error", "Error", "errors", "Errors", "fault", "exception")
+_TEXT_KEYS = frozenset({"message", "Message", "msg", "detail", "errorMessage", "error_description"})
+_STATE_KEYS = frozenset(
+    {
+        "code",
+        "Code",
+        "status",
+        "statusCode",
+        "status_code",
+        "error_code",
+        "errorCode",
+        "documentation_url",
+        "type",
+    }
+)
+
+
+class OddDocument(NamedTuple):
+    """``name`` is for a person. ``is_error``: it gives its reason itself. ``way``: the way to the file."""
+
+    name: str
+    is_page: bool = False
+    is_error: bool = False
+    way: str = ""
+
+
+_POINTER_WAY = (
+    "; ask for the file itself: GitHub has it at github.com/…/raw/…, and not at raw.githubusercontent.com; "
+    "Hugging Face has it at …/resolve/…"
+)
+
+
+def may_be_document(start: bytes) -> bool:
+    """Whether more of a body has to be seen to know."""
+    first = start.removeprefix(_BOM).lstrip()[:1]
+    return first in b"<{v/." or start in _BOM
+
+
+def find_document(path: str, media_type: str, start: bytes) -> OddDocument | None:
+    """What a body is that is not the file of this path; None: nothing says so."""
+    ending = _ENDING.search(path.lower())
+    kind = "" if ending is None else ending[1]
+    text = start.removeprefix(_BOM)
+    if _PAGE.match(text):
+        is_meant = (
+            kind in _PAGE_NAMES.split() or media_type == "text/plain"
+        )  # the way of servers of source code
+        return None if is_meant else OddDocument("a web page", is_page=True)
+    if _XML_ERROR.match(text):
+        return None if kind in _XML_NAMES.split() else OddDocument("an error document in XML", is_error=True)
+    if (
+        text.lstrip()[:1] == b"{"
+        and "json" not in kind
+        and kind not in _JSON_NAMES.split()
+        and _is_json_error(text)
+    ):
+        return OddDocument("an error document in JSON", is_error=True)
+    if pointer := _LFS.match(text):
+        size = f"{int(pointer[2]):,}"
+        return OddDocument(
+            f"the pointer of Git LFS to a file of {size} bytes ({pointer[1].decode()}…)", way=_POINTER_WAY
+        )
+    if len(text) < MOST_BYTES and _ANNEX.match(text):
+        return OddDocument("the pointer of git-annex", way="; git annex whereis names its file")
+    return None
+
+
+def _is_json_error(text: bytes) -> bool:
+    """Whether a document is an object that tells of an error, in one of the usual forms."""
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if not isinstance(document, dict):
+        return False
+    fields: dict[str, Any] = document
+    if any(isinstance(fields.get(key), str | dict | list) and fields[key] for key in _ERROR_KEYS):
+        return True
+    if fields.get("success") is False or fields.get("ok") is False:
+        return True
+    says = any(isinstance(fields.get(key), str) for key in _TEXT_KEYS)
+    return says and (len(fields) == 1 or not _STATE_KEYS.isdisjoint(fields))

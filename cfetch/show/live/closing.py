@@ -8,7 +8,7 @@ from cfetch.base.records import EndRecord, Summary, Tail
 from cfetch.base.secret import printable
 from cfetch.show.format import duration, plural, rate, saving_text, size
 
-LEAST_TWICE = 0.0005  # a smaller share is shown as zero
+LEAST_SHARE = 0.0005  # a smaller share is shown as zero
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
@@ -101,8 +101,8 @@ def _event_lines(summary: Summary) -> list[str]:
             stragglers.detected,
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
-        (stragglers.cancelled, _mitigation_text(summary)),
-        (summary.bytes.wasted, f"{size(summary.bytes.wasted)} discarded"),
+        (stragglers.cancelled, saving_text(stragglers.saved_s)),
+        (summary.bytes.wasted, _wasted_text(summary.bytes)),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),
     ]
     texts = [text for present, text in facts if present and text]
@@ -122,14 +122,9 @@ def _end_lines(end: EndRecord | None, *, is_one: bool) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _mitigation_text(summary: Summary) -> str:
-    """How much shorter mitigation made the run, and the share of bytes that it fetched twice."""
-    twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
-    parts = [
-        saving_text(summary.stragglers.saved_s),
-        f"{100 * twice:.1f} % of the bytes twice" if twice >= LEAST_TWICE else "",
-    ]
-    return ", ".join(filter(None, parts))
+def _wasted_text(came: Summary.Bytes) -> str:
+    share = came.wasted / max(came.fetched, 1)
+    return f"{size(came.wasted)} wasted" + (f" ({100 * share:.1f} %)" if share >= LEAST_SHARE else "")
 
 
 def _pointer_lines(

@@ -183,7 +183,7 @@ def _draw_mitigation(view: View, run: RunStarted, progress: Progress) -> Text:
     elif view.fallback_at:
         parts.append((", recovered from fallback", ""))
     if progress.bytes_wasted:
-        parts.append((f", {size(progress.bytes_wasted)} discarded", "dim"))
+        parts.append((f", {size(progress.bytes_wasted)} wasted", "dim"))
     return _join_parts(*parts)
 
 

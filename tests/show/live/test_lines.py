@@ -446,7 +446,7 @@ def test_closing_words_of_a_good_run():
         ),
     ]
     assert closing_lines(finish_run(*events).summary) == [
-        "  1 already there, 1 retry, 100 B discarded",
+        "  1 already there, 1 retry, 100 B wasted (4.7 %)",
         "  metrics: m.jsonl",
         "  next: cfetch report m.jsonl",
         "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",
@@ -540,7 +540,7 @@ def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
 @pytest.mark.parametrize(
     ("projected_s", "wasted_bytes", "words"),
     [
-        (742.0, 20, "1 straggler (1 cancelled), 12m 20s shorter by mitigation, 2.0 % of the bytes twice"),
+        (742.0, 20, "1 straggler (1 cancelled), 12m 20s shorter by mitigation, 20 B wasted (2.0 %)"),
         (0.5, 0, "1 straggler (1 cancelled), 1.5s longer by mitigation"),
         (2.0, 0, "1 straggler (1 cancelled)"),
     ],
@@ -548,7 +548,7 @@ def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
 def test_closing_words_tell_what_mitigation_was_worth(projected_s, wasted_bytes, words):
     """The run's seconds, and the price in bytes."""
     slow = attempt(1, size=20, outcome="straggler", projected_s=projected_s, wasted_bytes=wasted_bytes)
-    entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20, size=980))
+    entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20 - wasted_bytes, size=980))
     lines = closing_lines(finish_run(started(1), cancelled(), *finished(entry)).summary)
     assert lines[0].startswith(f"  {words}")
 

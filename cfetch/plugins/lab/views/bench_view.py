@@ -108,7 +108,7 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("attempts cancelled", lambda run: count(run.mitigations)),
     ("false alarms", lambda run: count(run.false_alarms)),
     ("retries", lambda run: count(run.retries)),
-    ("bytes fetched twice", lambda run: size(run.wasted_bytes)),
+    ("bytes wasted", lambda run: size(run.wasted_bytes)),
     ("CPU", lambda run: f"{run.cpu_s:.2f} s"),
 )
 

@@ -167,7 +167,7 @@ class Facts:
         view = self.view
         files = view.run.files if view.run else 0
         # a run of a moment shows no estimate
-        from cfetch.show.live.prediction import percent_text, predict, total_text
+        from cfetch.show.live.prediction import percent_text, predict, starting_text, total_text
 
         time_left = predict(view)
         slow = sum(executor.share is not None for executor in event.executors)
@@ -181,7 +181,7 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{percent_text(view)}, "
+            f"{starting_text(view) or percent_text(view)}, "
             f"{view.files_in_place:,} of {plural(files, 'file')} {view.where}, "
             f"{size(view.bytes_in_hand)}{total_text(view)}, {rate(view.rate_bps)}, "
             f"{_count_active(event)} active"

@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from cfetch.base.events import BatchPlaced, Event, Listener, Progress
+from cfetch.base.events import STARTING, BatchPlaced, Event, Listener, Progress, RunNoted
 from cfetch.base.records import Summary
 from cfetch.show.format import duration
 from cfetch.show.live.closing import closing_lines
@@ -132,6 +132,10 @@ class _Shown:
             self._lines.append(Text(f"{duration(event.t_s):>6} {more.text}"))
         if isinstance(event, BatchPlaced) and self._explain:
             self._lines.append(Text(f"{duration(event.t_s):>6} {placed_text(event)}"))
+        if isinstance(event, RunNoted) and event.note.startswith(STARTING):
+            with suppress(OSError):  # a line of its own, as what starts may write below it
+                self._terminal.write(f"{event.note} …\n")
+                self._terminal.flush()
         if isinstance(event, Progress) and self.alive:
             try:
                 self._refresh()

@@ -16,7 +16,7 @@ from cfetch.show.live.executors import executors_line, executors_panel
 from cfetch.show.live.files_under_way import by_risk, fold_segments
 from cfetch.show.live.host_rows import hosts_panel, pace_panel
 from cfetch.show.live.pace import Pace
-from cfetch.show.live.prediction import percent_text, predict, total_text
+from cfetch.show.live.prediction import percent_text, predict, starting_text, total_text
 from cfetch.show.live.rows import bar, header, rows
 from cfetch.show.live.view import ShownNote, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
@@ -109,6 +109,8 @@ def _draw_overall(view: View, width: int) -> Text:
     rough = "~" if time_left and time_left.is_rough else ""
     left = f"{rough}{duration(time_left.seconds)} left" if time_left else "time left unknown"
     tail = f" {percent_text(view):>5}  {left}"
+    if starting := starting_text(view):
+        tail = f" {starting}"
     filled, empty = bar(view.fraction, max(10, width - len(tail)))
     return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.events import (
     MEMORY,
+    STARTING,
     BreakerClosed,
     EntryFinished,
     Event,
@@ -117,8 +118,9 @@ class View:
         if isinstance(event, StragglerCancelled):
             self._slow.add(event.id)
             self._note_straggler(event)
-        elif isinstance(event, RunNoted):
-            self.notes.append(ShownNote(event.t_s, "waiting", "", event.note))  # there are few, all different
+        elif isinstance(event, RunNoted):  # there are few, all different; the bar says what is starting
+            if not event.note.startswith(STARTING):
+                self.notes.append(ShownNote(event.t_s, "waiting", "", event.note))
         elif isinstance(event, _TROUBLES):
             from cfetch.show.live.trouble_texts import describe_trouble  # most runs have no trouble
 

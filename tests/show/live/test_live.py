@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, Group
 
-from cfetch.base.events import Progress, RunFinished, RunStopping
+from cfetch.base.events import Progress, RunFinished, RunNoted, RunStopping
 from cfetch.show.format import cells
 from cfetch.show.live.live import MAX_WAITING, live_view
 from cfetch.show.live.paint import frame
@@ -258,6 +258,28 @@ def test_a_hostile_message_is_printable_in_the_frame(width, height):
 def test_before_the_first_progress_there_is_a_line():
     """An empty screen would look like a hang."""
     assert text(View(), 80, 24) == "connecting …\n"
+
+
+def test_while_spark_starts_the_frame_says_so():
+    """It takes up to half a minute, in which "? %" says nothing; a task's first sign of life ends it."""
+    shown = View()
+    shown.apply(RunNoted(t_s=0.0, note="column link is read as url"))
+    shown.apply(RunNoted(t_s=0.0, note="starting Spark"))
+    shown.apply(started(9, 0, sizes_unknown=9, settings={"engine": "spark"}))
+    shown.apply(progress(1.0, waiting=9))
+    lines = text(shown, 80, 24).splitlines()
+    assert lines[1].endswith(" starting Spark")
+    assert "link" in lines[-1]
+    shown.apply(progress(9.0, active=[active(0)]))
+    assert "starting" not in text(shown, 80, 24)
+
+
+def test_that_spark_starts_is_said_before_there_is_a_frame(terminal):
+    """In a line of its own: Spark's Java writes to the terminal too."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=True) as tell:
+        tell(RunNoted(t_s=0.0, note="starting Spark"))
+        assert "starting Spark …\r\n" in read_until(master, b"\n").decode()
 
 
 REPLAY = [

@@ -39,7 +39,7 @@ from tests.show.records import (
 )
 
 FRAMES = Path(__file__).parent / "frames"
-SIZES = [(80, 24), (120, 40), (60, 15)]
+SIZES = [(80, 24), (120, 40), (60, 15), (40, 15)]
 
 
 def view(until_s=float("inf"), **options):
@@ -90,6 +90,35 @@ def test_frames_of_a_cluster_look_as_agreed(name, number, width, height):
     if os.environ.get("CFETCH_WRITE_FRAMES"):
         path.write_text(shown)
     assert shown == path.read_text()
+
+
+def shown_after(*events):
+    shown = View()
+    for event in events:
+        shown.apply(event)
+    return shown
+
+
+def test_a_narrow_terminal_has_whole_headings_and_the_states_of_attempts():
+    """Bars and limits give way: "0 w" and "time/limit" stood above rows whose state was cut off."""
+    slow = [active(id_, state="straggler", path=f"long/name-{id_}.bin") for id_ in range(12)]
+    look = progress(9.0, active=slow, waiting=7, sequential=True, bytes_wasted=9)
+    lines = text(shown_after(started(20, 9000), look), 40, 15).splitlines()
+    (place,) = [index for index, line in enumerate(lines) if "12 active" in line]
+    assert lines[place].split() == ["12", "active", "rate", "time", "state"]
+    assert all(line.endswith("× straggler") for line in lines[place + 1 :])
+    assert lines[place - 1].startswith("FALLBACK: one at a time, 0 slow files, ")
+
+
+def test_a_narrow_terminal_has_whole_headings_of_hosts_too():
+    """The number of those that wait is left out whole, and "older than" is not cut in its middle."""
+    done = finished(*(record(id_, 9, attempt(end_s=0.01)) for id_ in range(400)))
+    look = progress(3.0, done=400, waiting=7, active=[active(1, elapsed_s=9.0, state="slow"), active(2)])
+    lines = text(shown_after(started(500, 9000), *done, look), 40, 15).splitlines()
+    heads = [line.split() for line in lines if line.endswith(("active", "state"))]
+    assert heads == [["2", "active", "done", "failed", "active"], ["1", "older", "rate", "time", "state"]]
+    wide = text(shown_after(started(500, 9000), *done, look), 60, 15)
+    assert "2 active, 7 waiting" in wide
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])

@@ -20,12 +20,14 @@ def closing_lines(
     failures_named: int = 0,
     end: EndRecord | None = None,
     refetches: bool = False,
+    failures: object = None,
     streamed: bool = False,
 ) -> list[str]:
     """The summary as printable lines for a person, the verdict last, where a terminal shows it.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
-    ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again.
+    ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again. In the
+    file ``failures`` is the list of what failed.
     ``streamed``: the files were handed to a reader, and are nowhere now.
     """
     if summary.status == "completed" and not summary.files.total:
@@ -37,18 +39,19 @@ def closing_lines(
     counted = _count_in_place(summary, streamed=streamed)
     head = f"{_choose_headline(summary, stopping)}: {counted}, {received}"
     is_alone = summary.files.total == summary.files.failed == 1  # then its own line says all
-    volumes, failures = [], []
+    volumes, causes = [], []
     if summary.volumes or summary.files.failed:
         # most runs have one volume, and no failure
         from cfetch.show.live.closing_tables import failure_lines, volume_lines
 
         volumes = volume_lines(summary)
-        failures = failure_lines(summary, are_named=failures_named > 0)
+        causes = failure_lines(summary, are_named=failures_named > 0)
     return [
         *volumes,
-        *failures,
+        *causes,
         *_event_lines(summary),
         *([] if is_alone else _end_lines(end, is_one=summary.files.total == 1)),
+        *([f"  failures: {printable(str(failures), 1000)}"] if failures and summary.files.failed else []),
         *_pointer_lines(summary, refetches=refetches, streamed=streamed, alone=is_alone, stopping=stopping),
         *why,
         head,

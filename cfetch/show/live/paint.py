@@ -227,8 +227,8 @@ def _draw_pace(
     if not old or room < 2:
         return [*failures, *panel]
     slow = rows(by_risk(old)[: room - 1], width, False)
-    title = header(f"{count(len(old))} older", f" than {duration(OLD_S)}", width, False)
-    return [*failures, *panel, title, *slow]
+    head = header(f"{count(len(old))} older", f" than {duration(OLD_S)}", width, False)
+    return [*failures, *panel, head, *slow]
 
 
 def _draw_note(note: ShownNote, width: int) -> Text:

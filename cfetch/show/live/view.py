@@ -104,10 +104,9 @@ class View:
         else:
             self._note_trouble(event)
 
-    @property
-    def refetches(self) -> bool:
-        """Whether files in place are fetched again."""
-        return self.run is not None and self.run.settings.get("existing") == "refetch"
+    def option(self, name: str) -> object:
+        """The value of an option of the run; None before its start."""
+        return self.run.settings.get(name) if self.run else None
 
     @property
     def where(self) -> str:

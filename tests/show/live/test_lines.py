@@ -261,6 +261,20 @@ def test_batches_are_explained_when_asked():
     assert third == {"t_s": 3.0, "event": "batch_committed", "level": "info", **batch}
 
 
+def test_with_one_volume_there_is_one_line_for_all_batches():
+    """Fifty said "1 file there", "2 files there", … of the only directory; programs get them all."""
+    events = [
+        started(destinations=["/data2"]),
+        *(placed(float(number)) for number in range(1, 50)),
+        committed(50.0),
+    ]
+    assert write_events(plain_lines, *events, explain=True)[1:] == [
+        "[   1.0s] every batch goes to /data2, the only volume",
+        "[  50.0s] batch shard-7 (12 files, 3.0 MiB) is in place on /data2",
+    ]
+    assert len(write_events(json_lines, *events, explain=True)) == 51
+
+
 def test_every_batch_is_explained():
     """Who asks for it gets it: no flood is held back."""
     assert (
@@ -522,6 +536,15 @@ def test_a_single_file_that_is_not_there_takes_two_lines():
         *finished(record(0, 9, attempt(http_status=403, size=0), status="failed", error_kind="refused")),
     ]
     assert "log in" in closing_lines(finish_run(*login).summary)[1]
+
+
+def test_closing_words_name_the_list_of_what_failed():
+    """Who asked for it need not remember its name; without a failure there is nothing in it."""
+    begin = started(2, settings={"failures": "dead.jsonl"})
+    for number in (0, 1):
+        failed = failures(number)
+        lines = write_events(plain_lines, begin, *failed, finish_run(begin, *failed))
+        assert lines.count("  failures: dead.jsonl") == number
 
 
 @pytest.mark.parametrize(

@@ -382,7 +382,11 @@ def test_the_last_lines_break_between_words_and_end_with_the_headline(terminal):
     failed = [record(n, 9, status="failed", error_kind="refused", error=why) for n in range(2)]
     tally = Tally()
     with live_view(stream_, no_color=True) as tell:
-        for event in (started(2), *finished(*failed), progress(1.0, failed=2)):
+        for event in (
+            started(2, settings={"failures": "dead.jsonl"}),
+            *finished(*failed),
+            progress(1.0, failed=2),
+        ):
             tally(event)
             tell(event)
         tell(RunFinished(t_s=1.0, summary=tally.summary(1.0, metrics="m.jsonl")))
@@ -549,6 +553,16 @@ def test_a_stopped_terminal_gets_the_latest_explanations(terminal):
             shown += os.read(master, 65536) if select.select([master], [], [], 0.0)[0] else b""
         assert b"b00009 " not in shown
         assert b"b00010 " in shown
+
+
+def test_the_only_volume_is_explained_once(terminal):
+    """Above the view as in lines."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=False, explain=True) as tell:
+        for event in (started(destinations=["/data2"]), placed(1.0), placed(2.0), progress(3.0)):
+            tell(event)
+    shown = read_until(master, b"\x1b[?25h")
+    assert (shown.count(b"the only volume"), shown.count(b"batch shard-7")) == (1, 0)
 
 
 def test_what_was_explained_last_is_shown_too(terminal):

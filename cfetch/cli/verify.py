@@ -10,6 +10,7 @@ import typer
 
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import encode_json, printable
+from cfetch.cli.output import print_message
 from cfetch.cli.verb_options import JsonOption, ManifestsArgument, make_reader, with_reading
 
 if TYPE_CHECKING:
@@ -88,10 +89,9 @@ def verify(
         print_verification(comparison, json=json)
     lacking = comparison.without_hash if need_hashes else 0
     if lacking and not json:
-        print(
+        print_message(
             f"--need-hashes: the manifest has no hash of {plural(lacking, 'file')} found there; state "
-            "hashes in it, for example those of the publisher's checksum list",
-            file=sys.stderr,
+            "hashes in it, for example those of the publisher's checksum list"
         )
     if comparison.found or lacking:
         raise typer.Exit(1)

@@ -50,13 +50,13 @@ class RunPart:
         self._throughput = ThroughputBuilder()
         self._times = FileTimesBuilder()
         self._ideal = IdealBuilder()
-        self._files = 0  # the same whatever the order in which they ended
+        self._files = 0  # that were not in place: the same in whatever order they ended
 
     def add(self, record: Record) -> None:
         """Add a record of the run."""
         self._account.add(record)
         if isinstance(record, FileRecord):
-            self._files += hash(record.path)
+            self._files += 0 if record.status == "skipped" else hash(record.path)
             self._report.add(record, 1)
             self._timeline.add(record)
             self._throughput.add(record)

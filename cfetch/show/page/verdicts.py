@@ -1,6 +1,6 @@
 """The sentence with which a page begins: how long a run took, how good that is, why, what to change. Pure.
 
-Of several runs only those are compared that had the same files; another engine or machine is named.
+Of several runs only those are compared that had the same files to download; other differences are named.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from cfetch.show.page.document import PageVerdict, Tone
 
 CLOSE = 1.1  # times the ideal: less is noise
 GOOD = 1.5  # times the ideal: a run up to here needs no change
+SAME = "had the same to download, by the same engine, on the same machine"
 ALIKE = 0.05  # share by which the bytes of runs may differ whose times are compared
 IDEAL = (
     "Ideal: the time for the same files, each at least as fast as is usual at its host, with no place idle, "
@@ -21,7 +22,7 @@ IDEAL = (
 
 
 class Circumstances(NamedTuple):
-    """What two runs must have in common for their times to be compared. ``files``: a sum over all paths."""
+    """What runs must have in common to be compared. ``files``: a sum over the paths not in place before."""
 
     files: int
     is_whole: bool
@@ -64,15 +65,11 @@ def compare(
 def _compare_many(
     lines: Sequence[RunLine], names: Sequence[str], circumstances: Sequence[Circumstances]
 ) -> str:
-    """The latest against the fastest of those that had the same files, engine and machine."""
+    """The latest against the fastest of those that had the same to download, engine and machine."""
     number, last = count(len(lines)), len(lines) - 1
     if lines[last].had_nothing_to_do:
         return f"The latest of {number} runs, {names[last]}, had nothing to download."
-    like = [
-        index
-        for index, line in enumerate(lines)
-        if circumstances[index] == circumstances[last] and not line.had_nothing_to_do
-    ]
+    like = [index for index, each in enumerate(circumstances) if each == circumstances[last]]
     is_alike = _brought_alike([lines[index] for index in like])
     speed = {
         index: 1 / max(lines[index].elapsed_s, 1e-9) if is_alike else lines[index].rate_bps for index in like
@@ -80,12 +77,8 @@ def _compare_many(
     best, verb = max(like, key=speed.__getitem__), "took" if is_alike else "came at"
     latest = f"the latest, {names[last]}, {verb} {_pace(lines[last], is_alike=is_alike)}"
     if like == [last]:
-        return f"Of {number} runs {latest}; no other had the same files, engine and machine."
-    few = (
-        ""
-        if len(like) == len(lines)
-        else f"{count(len(like))} had the same files, engine and machine; of these "
-    )
+        return f"Of {number} runs {latest}; no other {SAME}."
+    few = "" if len(like) == len(lines) else f"{count(len(like))} {SAME}; of these "
     if speed[best] <= CLOSE * speed[last]:
         return f"Of {number} runs {few}{latest}, and none was clearly faster."
     fastest = f"the fastest, {names[best]}, {verb} {_pace(lines[best], is_alike=is_alike)}"
@@ -107,7 +100,7 @@ def find_obstacle(
         if not each.is_whole:
             return f"{name} was stopped before its end, or still goes on"
     first, second = circumstances
-    return None if first.files == second.files else "their files are not the same"
+    return None if first.files == second.files else "they had not the same files to download"
 
 
 def _list_differences(first: Circumstances, second: Circumstances) -> Iterator[str]:

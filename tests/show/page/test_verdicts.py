@@ -130,7 +130,7 @@ def test_runs_of_different_amounts_are_compared_by_their_rates():
 @pytest.mark.parametrize(
     ("ids", "more", "words"),
     [
-        ((0, 1), {}, "The two runs cannot be compared: their files are not the same."),
+        ((0, 1), {}, "The two runs cannot be compared: they had not the same files to download."),
         ((0, 0), {"files": 2}, "cannot be compared: m (2) was stopped before its end, or still goes on."),
         ((0, 0), {"host": "w2"}, "3.0 times faster than m (1): 3.0s against 9.0s, on w2, not on worker."),
         ((0, 0), {"settings": {"engine": "spark"}}, ": 3.0s against 9.0s, by engine spark, not local."),
@@ -148,8 +148,8 @@ def test_two_unlike_runs_are_not_compared_as_if_they_were_alike(ids, more, words
 @pytest.mark.parametrize(
     ("ids", "words"),
     [
-        ((0, 0, 1), "the latest, m (3), took 6.0s; no other had the same files, engine and machine."),
-        ((1, 0, 0), "2 had the same files, engine and machine; of these the latest, m (3), took 6.0s; the"),
+        ((0, 0, 1), "the latest, m (3), took 6.0s; no other had the same to download, by"),
+        ((1, 0, 0), "2 had the same to download, by the same engine, on the same machine; of these the"),
     ],
 )
 def test_of_many_runs_only_those_like_the_latest_are_compared(ids, words):
@@ -159,6 +159,9 @@ def test_of_many_runs_only_those_like_the_latest_are_compared(ids, words):
     assert text.startswith(f"Of 3 runs {words}")
     assert ("m (1)" in text, "m (2)" in text) == (False, ids[1] == ids[2])
     idle = recorded([record(0, 9, status="skipped")], files=1)
+    again = recorded([one(1, 0.0, 1.0), record(0, 9, status="skipped")], files=2)
+    text = first_of(make_runs_page([again, recorded([one(0, 0.0, 6.0), one(1, 0.0, 6.0)], files=2)])).text
+    assert "they had not the same files to download" in text
     text = first_of(make_runs_page([*(recorded([one(0, 0.0, 1.0)], files=1) for _ in range(2)), idle])).text
     assert text == "The latest of 3 runs, m (3), had nothing to download."
 

@@ -498,7 +498,7 @@ def test_a_verb_is_found_whichever_are_loaded(word, tmp_path):
     assert {
         "report": "METRICS",
         "metrics": "load",
-        "downlod": "Did you mean 'download'?",
+        "downlod": "did you mean 'download'?",
         "--version": "Python",
         "-h": "verify",
     }[word] in said
@@ -511,7 +511,7 @@ def test_every_setting_has_a_flag_and_a_panel():
     flags = {name: (option.default, *option.param_decls)[0].split("/")[0] for name, option in given.items()}
     expected = {name: "--" + name.replace("_", "-") for name in KINDS}
     assert flags == expected, "name the flag after its key in cfetch/base/config/option_table.py"
-    assert parameters.keys() - KINDS.keys() == {"ctx", "manifests", "config", "show_config", "pairs"}
+    assert parameters.keys() - KINDS.keys() == {"manifests", "config", "show_config", "pairs"}
     assert options._PANEL_OF.keys() == KINDS.keys(), "add the option to a panel in cfetch/cli/options.py"
     in_panels = sum(len(names) for names in options.PANELS.values())
     assert in_panels == len(KINDS), (

@@ -7,6 +7,7 @@ from pathlib import Path
 from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext
 from cfetch.app.process_count import Work, choose_processes
 from cfetch.base.errors import ConfigError
+from cfetch.base.events import STARTING
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
 from cfetch.run.volumes import Volumes
@@ -25,7 +26,7 @@ def choose_engine(plan: EnginePlan, context: RunContext, knowledge: Knowledge) -
     if context.settings.engine != LOCAL:
         from cfetch.app.task_engines import make_plugin_engine  # one process needs none of these
 
-        return make_plugin_engine(plan, context), None
+        return make_plugin_engine(plan, context), f"{STARTING}{context.settings.engine.capitalize()}"
     if plan.here is None:
         raise ConfigError("engine is local, and Spark has prepared the plan: give --engine spark")
     processes, note = count_processes(plan.here, context)

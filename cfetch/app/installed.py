@@ -54,7 +54,7 @@ def examine_installation() -> Installation:
         tls=ssl.OPENSSL_VERSION,
         has_plugins=has_plugins(),
         libraries=libraries,
-        extras=_examine_extras(needed or []),
+        extras=examine_extras(needed or []),
         plugins=list(_examine_plugins()),
     )
 
@@ -130,23 +130,35 @@ def _holds(there: tuple[int, ...], sign: str, bound: str) -> bool:
     }[sign]
 
 
-def _examine_extras(needed: Sequence[Requirement]) -> list[Extra]:
+def examine_extras(needed: Sequence[Requirement]) -> list[Extra]:
+    """Look which extras have all their libraries; ``needed`` are the requirements of all."""
     extras = []
     for name in sorted({each.extra for each in needed if each.extra} - {"all"}):
-        packages = [examine_package(each) for each in needed if each.extra == name]
+        packages = [examine_package(each) for each in _join_needs(needed, name)]
         lacks = [f"{each.name}{each.needs}" for each in packages if each.version is None]
         lacks += [
             f"{each.name}{each.needs} ({each.version} is installed)"
             for each in packages
             if each.version is not None and each.fits is False
         ]
-        extras.append(Extra(name=name, packages=_once(packages), lacks=list(dict.fromkeys(lacks))))
+        extras.append(Extra(name=name, packages=packages, lacks=lacks))
     return extras
 
 
-def _once(packages: Iterable[Package]) -> list[Package]:
-    """A library that two requirements of an extra name is shown once."""
-    return list({each.name: each for each in packages}.values())
+def _join_needs(needed: Iterable[Requirement], extra: str) -> list[Requirement]:
+    """The requirements of an extra, each library once: of several lowest versions the highest counts."""
+    parts: dict[str, dict[str, str]] = {}
+    for each in needed:
+        if each.extra != extra:
+            continue
+        bounds = parts.setdefault(each.name, {})
+        for part in filter(None, map(str.strip, each.needs.split(","))):
+            match = _BOUND.match(part)
+            sign = match[1] if match is not None and match[1] in (">=", "<") else part
+            held = _BOUND.match(bounds.get(sign, ""))
+            is_tighter = match is None or held is None or _holds(_to_numbers(match[2]), sign, held[2])
+            bounds[sign] = part if is_tighter else bounds[sign]
+    return [Requirement(name, ",".join(sorted(bounds.values())), extra) for name, bounds in parts.items()]
 
 
 def _examine_plugins() -> Iterable[PlugIn]:

@@ -22,6 +22,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True, gc=False):
 
 
 MEMORY = "memory"  # the destination of files that are handed to a reader; directories have absolute names
+STARTING = "starting "  # the begin of a note about an engine that takes long to be there, before its name
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import typer
 
 from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import CfetchError, describe_bug
+from cfetch.base.errors import CfetchError, UsageError, describe_bug
 from cfetch.base.registry import load
 from cfetch.cli.options import with_settings
 from cfetch.cli.output import document_if_held, end_with, print_document
@@ -36,7 +36,7 @@ Manifests = Annotated[
 
 
 @with_settings
-def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resolved) -> None:
+def download(*, manifests: Manifests = None, resolved: Resolved) -> None:
     """Download every file of a manifest: whole, verified, without stragglers.
 
     A manifest is JSON, JSON Lines, CSV, a list of URLs, or a SQL statement's reply with external links.
@@ -52,7 +52,7 @@ def download(*, ctx: typer.Context, manifests: Manifests = None, resolved: Resol
       cfetch download manifest.json --to - --ordered | tar -x
     """
     if not manifests:
-        ctx.fail("Missing argument 'MANIFEST'.")
+        raise UsageError("missing argument 'MANIFEST'; cfetch download -h shows how it is used")
     if "-" in resolved.settings.to:
         from cfetch.cli.to_stdout import stream_out  # most downloads go to a directory
 

@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 OF_DOWNLOADS = ("download", "get", "sync")  # the verbs for which people know other programs
-MOST_NAMED = 8  # commands of a group that an error names; more would hide what is wrong
 _HELP_ALL = "--help-all"
 
 
@@ -56,9 +55,10 @@ class _Helps:
         try:
             return super().parse_args(ctx, list(words))  # type: ignore[misc, no-any-return]
         except Exception as error:
-            from cfetch.cli.hints import add_hint  # most words are right
+            from cfetch.cli.hints import add_hint, refuse_words  # most words are right
 
             add_hint(error, self.get_params(ctx), ctx, words)
+            refuse_words(error, ctx)
             raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - see get_params
@@ -90,15 +90,10 @@ class HelpGroup(_Helps, TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except Exception as error:
+            from cfetch.cli.hints import name_commands, refuse_words  # most words are right
+
             message = getattr(error, "message", "")
             if message.startswith("No such command") and "Did you mean" not in message:
-                error.message += f" {_name_commands(self, ctx)}"  # type: ignore[attr-defined]
+                error.message += f" {name_commands(self, ctx)}"  # type: ignore[attr-defined]
+            refuse_words(error, ctx)
             raise
-
-
-def _name_commands(group: HelpGroup, ctx: Any) -> str:  # noqa: ANN401 - see get_params
-    """What may stand after a group: its commands; of many, where they are listed."""
-    names = group.list_commands(ctx)
-    if ctx.parent is None or len(names) > MOST_NAMED:  # the command itself has only the verb that was typed
-        return f"{ctx.command_path} -h lists the commands."
-    return f"{ctx.command_path} has {', '.join(names)}."

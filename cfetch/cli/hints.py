@@ -9,7 +9,30 @@ from typer.core import TyperArgument, TyperOption
 
 from cfetch.base.errors import UsageError
 from cfetch.base.registry import list_installed, load
+from cfetch.base.secret import printable
 from cfetch.cli.foreign_flags import list_owners, suggest
+
+MOST_NAMED = 8  # commands of a group that an error names; more would hide what is wrong
+
+
+def refuse_words(error: Exception, ctx: Any) -> None:  # noqa: ANN401 - see add_hint
+    """Raise an error about words in the form of all others, a line with the next step. Help is no error."""
+    if type(error).__name__ == "NoArgsIsHelpError" or not hasattr(error, "format_message"):
+        return
+    message = error.format_message().rstrip(".").replace(". Did you", "; did you").replace(". ", "; ")
+    if not message.startswith("-"):
+        message = message[:1].lower() + message[1:]
+    if "; " not in message:
+        message += f"; {ctx.command_path} -h shows how it is used"
+    raise UsageError(printable(message, 1000)) from None
+
+
+def name_commands(group: Any, ctx: Any) -> str:  # noqa: ANN401 - see add_hint
+    """What may stand after a group: its commands; of many, where they are listed."""
+    names = group.list_commands(ctx)
+    if ctx.parent is None or len(names) > MOST_NAMED:  # the command itself has only the verb that was typed
+        return f"{ctx.command_path} -h lists the commands."
+    return f"{ctx.command_path} has {', '.join(names)}."
 
 
 def add_hint(error: Any, params: list[Any], ctx: Any, words: list[str]) -> None:  # noqa: ANN401 - Typer keeps the classes to itself

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.output import print_tables
+from cfetch.base.secret import printable
+from cfetch.cli.output import print_message, print_tables
 from cfetch.cli.verb_options import HtmlOption, JsonOption
 
 
@@ -50,3 +51,4 @@ def _write_page(metrics: list[Path], html: Path) -> None:
     from cfetch.show.page.runs_page import make_runs_page
 
     write_html(make_runs_page(read_metrics(expand_metrics(metrics))), html)
+    print_message(f"the page is in {printable(str(html), 1000)}; open it in a browser")

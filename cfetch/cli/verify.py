@@ -1,6 +1,7 @@
 """``cfetch verify``: check that a tree has the files that its manifest states."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,11 +10,14 @@ import typer
 
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import encode_json, printable
+from cfetch.cli.output import print_message
 from cfetch.cli.verb_options import JsonOption, ManifestsArgument, make_reader, with_reading
 
 if TYPE_CHECKING:
     from cfetch.app.verify import Difference, Verification
     from cfetch.base.config.settings import Settings
+
+SHOWN = 20  # lines of each kind that a person reads in a terminal
 
 Roots = Annotated[
     list[str] | None,
@@ -85,10 +89,9 @@ def verify(
         print_verification(comparison, json=json)
     lacking = comparison.without_hash if need_hashes else 0
     if lacking and not json:
-        print(
+        print_message(
             f"--need-hashes: the manifest has no hash of {plural(lacking, 'file')} found there; state "
-            "hashes in it, for example those of the publisher's checksum list",
-            file=sys.stderr,
+            "hashes in it, for example those of the publisher's checksum list"
         )
     if comparison.found or lacking:
         raise typer.Exit(1)
@@ -132,15 +135,25 @@ def _print_json(comparison: "Verification", differences: Iterator["Difference"])
 
 
 def _print_lines(comparison: "Verification", differences: Iterator["Difference"]) -> None:
+    is_read = sys.stdout.isatty()  # programs get all lines
+    kinds: Counter[str] = Counter()
     for difference in differences:
+        kinds[difference.kind] += 1
+        if is_read and kinds[difference.kind] > SHOWN:
+            continue
         where = "" if difference.volume is None else f" (on {printable(difference.volume, 1000)})"
         path = printable(difference.path, len(difference.path) + 1)
         print(f"{difference.kind}: {path}: {difference.message}{where}")
-    duplicates = 0
     for duplicate in comparison.duplicates:
-        duplicates += 1
+        kinds["duplicate"] += 1
+        if is_read and kinds["duplicate"] > SHOWN:
+            continue
         where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
         print(f"duplicate: {printable(duplicate.path, len(duplicate.path) + 1)}: it stands on {where}")
+    if left := [
+        f"{number - SHOWN:,} more {kind}" for kind, number in kinds.items() if is_read and number > SHOWN
+    ]:
+        print(f"and {', '.join(left)}; --json, or a pipe, names all")
     proved = ", ".join(f"{number:,} by {by}" for by, number in comparison.good.items() if by != "none")
     unchecked, nothing = "", "nothing wrong"
     if number := comparison.good.get("none", 0):
@@ -150,5 +163,5 @@ def _print_lines(comparison: "Verification", differences: Iterator["Difference"]
         nothing_to_check = "nothing to check; give a list with sizes or hashes, such as SHA256SUMS"
         nothing = f"nothing wrong in the {checked:,} that could be checked" if checked else nothing_to_check
     bad = ", ".join(f"{number:,} {kind}" for kind, number in comparison.found.items())
-    twice = f"; {duplicates:,} on several volumes" if duplicates else ""
+    twice = f"; {kinds['duplicate']:,} on several volumes" if kinds["duplicate"] else ""
     print(f"good: {proved or 'none'}{unchecked}; found: {bad or nothing}{twice}", file=sys.stderr)

@@ -122,9 +122,9 @@ class Columns:
         for name in names:
             if name not in chosen:
                 self._leave_out(name, taken | none | taken_for_all)
-            elif chosen[name].startswith(_FURTHER):
-                self.read_as[quoted_key(name)] = "url"
-            elif name != chosen[name] and not chosen[name].startswith((KEPT, _ARGUMENT)):
+            elif chosen[name].startswith((KEPT, _ARGUMENT, _FURTHER)):
+                continue
+            elif name != chosen[name] and self._named.get(chosen[name]) != name:  # nor is what an option says
                 self.read_as[quoted_key(name)] = chosen[name]
         return chosen
 

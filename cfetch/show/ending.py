@@ -187,7 +187,8 @@ class Ending:
             size_bytes=last.known_size_bytes,
             segments=limits.segments,
         )
-        late = sum(record.start_s > began_s + AT_ONCE * seconds for record in latest)
+        begun = [record for record in latest if record.start_s > began_s + AT_ONCE * seconds]
+        late = sum((record.attempts[-1].mirror or record.host) == common.host for record in begun)
         if late >= WAITED and self._is_sparse:
             return self._explain_run(limits, elapsed_s)
         if late >= WAITED:

@@ -207,19 +207,19 @@ def _draw_mitigations(report: Report, width: int) -> Iterator[Text]:
             rate(mitigation.rate_bps),
             "never" if mitigation.projected_s is None else duration(mitigation.projected_s),
             "never" if mitigation.finish_s is None else duration(mitigation.finish_s),
-            _sooner_cell(mitigation),
+            _saved_cell(mitigation),
             size(mitigation.wasted_bytes),
         )
         for mitigation in sums.shown
     ]
-    yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>sooner|>wasted", rows, width)
+    yield from _draw_grid("file|>try|>ran|>at rate|>alone by|>done by|>saved|>wasted", rows, width)
     more = sums.cancelled - len(sums.shown)
     tail = f"; {count(more)} more of less effect" if more else ""
-    yield Text(f"  alone by: when it would have been done, left alone, at its last rate{tail};", "dim")
-    yield Text("  sooner where slow attempts were seen to become fast again by themselves", "dim")
+    yield Text(f"  alone by, done by: since the run's start{tail}; alone: at its last rate, or faster", "dim")
+    yield Text("  where slow attempts were seen to become fast again by themselves", "dim")
 
 
-def _sooner_cell(mitigation: Mitigation) -> Cell:
+def _saved_cell(mitigation: Mitigation) -> Cell:
     if mitigation.saved_s is None:
         return ("?", "dim")
     return (

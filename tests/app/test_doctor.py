@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from cfetch.app.installed import examine_package, read_requirements
+from cfetch.app.installed import examine_extras, examine_package, read_requirements
 from cfetch.app.machine_limits import examine_machine
 from cfetch.show.doctor_view import COLUMNS, Diagnosis, doctor_lines
 from cfetch.storage import file_system, lacking
@@ -109,6 +109,20 @@ def test_an_extra_that_is_not_there_names_what_it_lacks():
     old, gone = examine_package(core), examine_package(zstd)
     assert (old.fits, gone.version, gone.fits) == (False, None, False)
     assert old.version is not None
+
+
+def test_an_extra_names_a_library_once_that_two_requirements_name():
+    """The highest of the lowest versions counts, as pip takes it."""
+    texts = [
+        "none-such-here<4,>=1.10; extra == 'a'",
+        "none-such-here<3,>=1.9.3; extra == 'a'",
+        "none-such-here>=9; extra == 'b'",
+        "other-none-such; extra == 'a'",
+    ]
+    first, second = examine_extras(read_requirements(texts))
+    assert first.lacks == ["none-such-here<3,>=1.10", "other-none-such"]
+    assert [each.name for each in first.packages] == ["none-such-here", "other-none-such"]
+    assert second.lacks == ["none-such-here>=9"]
 
 
 def test_limits_of_a_container_are_those_of_all_its_groups(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from cfetch.app.verify import CHUNK_FILES, open_verification
 from cfetch.base.errors import ManifestError, UsageError
+from cfetch.cli.verify import print_verification
 from cfetch.manifest.digests import new_hash
 from cfetch.show.live.bar import progress_bar
 from cfetch.storage.tree import ReadOnlyTree, Stopped
@@ -54,6 +55,21 @@ def compared(manifest, root, **options):
     with open_verification(str(manifest), [Path(root)], **options) as comparison:
         found = [(one.kind, one.path) for one in comparison.differences(lambda files, size_bytes: None)]
     return found, comparison
+
+
+def test_a_terminal_gets_twenty_of_a_kind_and_how_to_see_all(tree, manifest, monkeypatch, capsys):
+    """Two hundred lines of files that no list names hid the one that was missing; a pipe has them all."""
+    for number in range(21):
+        (tree / f"x{number:02}").touch()
+    (tree / "a.bin").unlink()
+    printed = {}
+    for is_read in (True, False):
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_read=is_read: is_read)
+        with open_verification(manifest, [tree]) as comparison:
+            print_verification(comparison, json=False)
+        printed[is_read] = capsys.readouterr().out.splitlines()
+    assert printed[True] == [*printed[False][:21], "and 1 more excess; --json, or a pipe, names all"]
+    assert len(printed[False]) == 22
 
 
 def snapshot(root):

@@ -386,6 +386,18 @@ def test_values_of_kept_columns_are_short_and_redacted(value, shown):
     assert entry.kept == (("c", shown),)
 
 
+def test_a_column_that_an_option_names_needs_no_note():
+    """Only the choice that cfetch has made by itself does."""
+    rows = [{"link": "http://h/a", "other": "http://g/b", "name": "x", "md5sum": "0" * 32}]
+    _, notes = entries(rows, url_column="link", path_column="name")
+    assert notes == ["column 'md5sum' is read as md5", "columns that are left out: 'other'"]
+    _, notes = entries(
+        [{"link": "http://h/a", "other": "http://g/b"}], url_column="link", more_url_columns=("other",)
+    )
+    assert notes == []
+    assert entries([{"link": "http://h/a"}])[1] == ["column 'link' is read as url"]
+
+
 def test_kept_columns_that_are_not_there_or_of_use_are_told():
     """By a note, and by a fault."""
     text = b"url,sha256\nhttp://h/a,\n"

@@ -155,6 +155,15 @@ def test_entries_that_wait_for_a_host():
     assert "--per-host" in explain_tail(tail, MitigationSetup("adaptive", {}))[-1]
 
 
+def test_files_of_another_host_did_not_wait_for_this_one():
+    """Nothing answers at the last file's host; that it "got 1 at a time" was said of it."""
+    tries = [attempt(n, 2.0 * n, 2.0 * n, size=0, outcome="error", error="no answer") for n in range(5)]
+    last = record(9, 9, *tries, status="failed", host="g")
+    others = [record(n, MIB, attempt(1, 1.0 + n, 1.5 + n, size=MIB)) for n in range(4)]
+    tail = tail_of(last, *others, elapsed_s=8.0)
+    assert (tail.bound, tail.host, tail.reason) == ("retry", "g", "no answer")
+
+
 def test_a_host_with_most_of_the_places():
     """It is busy to the end, and so are all the places that it has."""
     tail = tail_of(*wave(10, places=3), limits=LIMITS._replace(per_host=3))

@@ -126,7 +126,7 @@ def bench(
     --clean nothing goes wrong, and curl is the measure.
 
     The exit code is 1 if a file is wrong that a run calls done, if mitigation fails files that come without
-    it, or if it fetches more than 5 % of all bytes twice; with --must also if it gains too little.
+    it, or if it wastes more than 5 % of all bytes; with --must also if it gains too little.
 
     Examples:
 

@@ -1,13 +1,12 @@
 """``cfetch tune``: the best straggler options for runs like those that are recorded."""
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cfetch.cli.output import print_progress, print_tables
+from cfetch.cli.output import print_message, print_progress, print_tables
 from cfetch.cli.verb_options import HtmlOption, JsonOption
 
 if TYPE_CHECKING:
@@ -125,6 +124,6 @@ def _write_values(tuning: "Tuning", out: Path, wall_s: float) -> None:
     from cfetch.plugins.lab.tuning.recommendation import format_config, write_config
 
     if tuning.leave:
-        print(f"nothing is written to {printable(str(out))}: {tuning.leave}", file=sys.stderr, flush=True)
+        print_message(f"nothing is written to {printable(str(out))}: {tuning.leave}")
     else:
         write_config(out, format_config(tuning, datetime.fromtimestamp(wall_s, UTC).date().isoformat()))

@@ -8,7 +8,7 @@ from cfetch.base.records import EndRecord, Summary, Tail
 from cfetch.base.secret import printable
 from cfetch.show.format import duration, plural, rate, saving_text, size
 
-LEAST_TWICE = 0.0005  # a smaller share is shown as zero
+LEAST_SHARE = 0.0005  # a smaller share is shown as zero
 
 _HEADLINES = {"completed": "done", "partial": "partly done", "failed": "failed", "interrupted": "interrupted"}
 
@@ -20,12 +20,14 @@ def closing_lines(
     failures_named: int = 0,
     end: EndRecord | None = None,
     refetches: bool = False,
+    failures: object = None,
     streamed: bool = False,
 ) -> list[str]:
     """The summary as printable lines for a person, the verdict last, where a terminal shows it.
 
     ``stopping`` is why the run ended early, ``failures_named`` how many failures the log has named already,
-    ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again.
+    ``end`` has the cause that decided the run's end, ``refetches``: it fetched files in place again. In the
+    file ``failures`` is the list of what failed.
     ``streamed``: the files were handed to a reader, and are nowhere now.
     """
     if summary.status == "completed" and not summary.files.total:
@@ -37,18 +39,19 @@ def closing_lines(
     counted = _count_in_place(summary, streamed=streamed)
     head = f"{_choose_headline(summary, stopping)}: {counted}, {received}"
     is_alone = summary.files.total == summary.files.failed == 1  # then its own line says all
-    volumes, failures = [], []
+    volumes, causes = [], []
     if summary.volumes or summary.files.failed:
         # most runs have one volume, and no failure
         from cfetch.show.live.closing_tables import failure_lines, volume_lines
 
         volumes = volume_lines(summary)
-        failures = failure_lines(summary, are_named=failures_named > 0)
+        causes = failure_lines(summary, are_named=failures_named > 0)
     return [
         *volumes,
-        *failures,
+        *causes,
         *_event_lines(summary),
         *([] if is_alone else _end_lines(end, is_one=summary.files.total == 1)),
+        *([f"  failures: {printable(str(failures), 1000)}"] if failures and summary.files.failed else []),
         *_pointer_lines(summary, refetches=refetches, streamed=streamed, alone=is_alone, stopping=stopping),
         *why,
         head,
@@ -101,8 +104,8 @@ def _event_lines(summary: Summary) -> list[str]:
             stragglers.detected,
             f"{plural(stragglers.detected, 'straggler')} ({stragglers.cancelled:,} cancelled)",
         ),
-        (stragglers.cancelled, _mitigation_text(summary)),
-        (summary.bytes.wasted, f"{size(summary.bytes.wasted)} discarded"),
+        (stragglers.cancelled, saving_text(stragglers.saved_s)),
+        (summary.bytes.wasted, _wasted_text(summary.bytes)),
         (fallback.triggered, f"fell back to one at a time{', then recovered' if fallback.restored else ''}"),
     ]
     texts = [text for present, text in facts if present and text]
@@ -122,14 +125,9 @@ def _end_lines(end: EndRecord | None, *, is_one: bool) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _mitigation_text(summary: Summary) -> str:
-    """How much shorter mitigation made the run, and the share of bytes that it fetched twice."""
-    twice = summary.stragglers.wasted_bytes / max(summary.bytes.fetched, 1)
-    parts = [
-        saving_text(summary.stragglers.saved_s),
-        f"{100 * twice:.1f} % of the bytes twice" if twice >= LEAST_TWICE else "",
-    ]
-    return ", ".join(filter(None, parts))
+def _wasted_text(came: Summary.Bytes) -> str:
+    share = came.wasted / max(came.fetched, 1)
+    return f"{size(came.wasted)} wasted" + (f" ({100 * share:.1f} %)" if share >= LEAST_SHARE else "")
 
 
 def _pointer_lines(

@@ -20,6 +20,7 @@ from cfetch.base.events import (
     PlanWaiting,
     RescueGivenUp,
     RunNoted,
+    RunStarted,
     RunStopping,
     SlowdownOver,
     SlowdownSeen,
@@ -158,6 +159,15 @@ def placed_text(event: BatchPlaced) -> str:
     moved = "" if event.moved_from is None else f", from {printable(event.moved_from, 1000)}"
     why = printable(event.why, 1000).removeprefix(f"{volume}: ")
     return f"{_batch_text(event)} to {volume}{moved}: {why}"
+
+
+def explain_only_volume(event: Event, run: RunStarted | None) -> Fact | None:
+    """Where all batches of a run with one volume go: the reason would be the same for each. Else None."""
+    if not isinstance(event, BatchPlaced) or run is None or len(run.destinations) != 1:
+        return None
+    volume = printable(event.volume, 1000)
+    text = f"every batch goes to {volume}, the only volume"
+    return _fact(event, "batch_placed", "info", text, volume=volume)
 
 
 def _batch_text(event: BatchPlaced | BatchCommitted) -> str:

@@ -43,19 +43,6 @@ from cfetch.show.live.view import View
 
 FIRST_PROGRESS_S = 2.0  # a short run needs none
 PROGRESS_EVERY_S = 10.0
-_COUNTED = (
-    "failed",
-    "straggler_cancelled",
-    "host_paused",
-    "volume_paused",
-    "executor_slow",
-    "width_changed",
-    "slowdown",
-    "slowdown_over",
-    "breaker_closed",
-    "rescue_given_up",
-    "min_rate_waived",
-)
 STATED = (
     BreakerClosed, ExecutorSlow, FallbackTriggered, HostPaused, MinRateWaived, PlanWaiting,
     RescueGivenUp, RunNoted, RunStopping, SlowdownOver, SlowdownSeen, VolumePaused, WidthChanged,
@@ -79,7 +66,7 @@ class Facts:
         self._next_progress_s = FIRST_PROGRESS_S
         self._joins = joins
         self._causes: Counter[str] = Counter()  # of failures that were stated
-        self._emitted = dict.fromkeys(_COUNTED, 0)
+        self._emitted: Counter[str] = Counter()  # facts by their names
         self._longest_pause_s: dict[str, float] = {}  # of the stated pauses, by failing host
 
     def reduce(self, event: Event) -> Iterable[Fact]:
@@ -123,7 +110,13 @@ class Facts:
 
     def _make_rare_facts(self, event: Event) -> Iterator[Fact]:
         # a plain run has none of these events
-        from cfetch.show.live.event_facts import AT_ONCE, EXPLAINED, PACED, make_straggler_fact
+        from cfetch.show.live.event_facts import (
+            AT_ONCE,
+            EXPLAINED,
+            PACED,
+            explain_only_volume,
+            make_straggler_fact,
+        )
 
         if isinstance(event, StragglerCancelled):
             if not event.completed:
@@ -134,6 +127,10 @@ class Facts:
             if isinstance(event, BreakerClosed):
                 self._longest_pause_s.pop(event.host or "", None)
             yield from self._limit(PACED[type(event)](event))
+        elif self._joins and (only := explain_only_volume(event, self.view.run)) is not None:
+            if not self._emitted[only.name]:
+                yield only
+            self._emitted[only.name] = 1
         elif type(event) in EXPLAINED:
             yield EXPLAINED[type(event)](event)
         elif isinstance(event, RunStopping) and self._joins and self._is_known(event.reason):
@@ -167,7 +164,7 @@ class Facts:
         view = self.view
         files = view.run.files if view.run else 0
         # a run of a moment shows no estimate
-        from cfetch.show.live.prediction import percent_text, predict, total_text
+        from cfetch.show.live.prediction import percent_text, predict, starting_text, total_text
 
         time_left = predict(view)
         slow = sum(executor.share is not None for executor in event.executors)
@@ -181,7 +178,7 @@ class Facts:
             (slow, f"{slow} of {plural(len(event.executors), 'executor')} slow"),
         ]
         text = (
-            f"{percent_text(view)}, "
+            f"{starting_text(view) or percent_text(view)}, "
             f"{view.files_in_place:,} of {plural(files, 'file')} {view.where}, "
             f"{size(view.bytes_in_hand)}{total_text(view)}, {rate(view.rate_bps)}, "
             f"{_count_active(event)} active"
@@ -235,7 +232,8 @@ class Facts:
             self.view.stopping,
             failures_named=named,
             end=self.view.end,
-            refetches=self.view.refetches,
+            refetches=self.view.option("existing") == "refetch",
+            failures=self.view.option("failures"),
             streamed=self.view.where != "in place",
         )
         return Fact(event.t_s, "finished", "error" if summary.exit_code else "info", "\n".join(lines), data)

@@ -6,6 +6,7 @@ from cfetch.base.secret import printable
 from cfetch.show.format import count, fit, plural, rate, shorten
 from cfetch.show.live.hosts import SlowHost, State
 from cfetch.show.live.pace import HostPace
+from cfetch.show.live.rows import heading
 
 LEAST_NAME = 12  # columns of a host's name
 MARGIN = 3  # columns that the last line of a frame leaves free for the ^C that a terminal echoes
@@ -35,13 +36,13 @@ def hosts_panel(hosts: list[SlowHost], width: int, lines: int) -> list[Text]:
     return [*panel, Text(f"and {more} more", style="dim")] if more else panel
 
 
-def pace_panel(hosts: list[HostPace], title: str, width: int, lines: int) -> list[Text]:
+def pace_panel(hosts: list[HostPace], title: str, more: str, width: int, lines: int) -> list[Text]:
     """At most ``lines`` lines, at least two: a header, a row for each host, and a row for the rest."""
     wide = min(10, max(6, (width - LEAST_NAME - MARGIN) // 3 - 1))  # "failed", or "10,000,000"
     name = max(LEAST_NAME, min(60, width - 3 * (wide + 1) - MARGIN))
     shown = hosts[: lines - 1] if len(hosts) < lines else hosts[: lines - 2]
-    header = f"{fit(title, name)} {'done':>{wide}} {'failed':>{wide}} {'active':>{wide}}"
-    panel = [Text(header, style="dim", no_wrap=True, overflow="crop")]
+    columns = f"{'done':>{wide}} {'failed':>{wide}} {'active':>{wide}}"
+    panel = [heading(title, more, name, columns)]
     for host in shown:
         text = Text(
             f"{fit(shorten(host.name, name), name)} {count(host.done):>{wide}} ",
@@ -50,5 +51,5 @@ def pace_panel(hosts: list[HostPace], title: str, width: int, lines: int) -> lis
         )
         text.append(f"{count(host.failed):>{wide}}", "bold red" if host.failed else "")
         panel.append(text.append(f" {host.active:>{wide}}"))
-    more = len(hosts) - len(shown)
-    return [*panel, Text(f"and {plural(more, 'more host')}", style="dim")] if more else panel
+    left = len(hosts) - len(shown)
+    return [*panel, Text(f"and {plural(left, 'more host')}", style="dim")] if left else panel

@@ -17,11 +17,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from cfetch.base.events import BatchPlaced, Event, Listener, Progress
+from cfetch.base.events import STARTING, BatchPlaced, Event, Listener, Progress, RunNoted
 from cfetch.base.records import Summary
 from cfetch.show.format import duration
 from cfetch.show.live.closing import closing_lines
-from cfetch.show.live.event_facts import placed_text
+from cfetch.show.live.event_facts import explain_only_volume, placed_text
 from cfetch.show.live.paint import frame
 from cfetch.show.live.terminal import Terminal
 from cfetch.show.live.verbose_facts import describe_more
@@ -111,6 +111,7 @@ class _Shown:
         self.alive = True
         self._explain = explain
         self._verbose = verbose
+        self._has_explained_all = False
         self._lines: deque[Text] = deque(maxlen=MAX_WAITING)  # to be printed above the picture
         self._console = console
         self._terminal = terminal
@@ -130,8 +131,15 @@ class _Shown:
         self.view.apply(event)
         if self._verbose and (more := describe_more(event)) is not None:
             self._lines.append(Text(f"{duration(event.t_s):>6} {more.text}"))
-        if isinstance(event, BatchPlaced) and self._explain:
-            self._lines.append(Text(f"{duration(event.t_s):>6} {placed_text(event)}"))
+        if isinstance(event, BatchPlaced) and self._explain and not self._has_explained_all:
+            only = explain_only_volume(event, self.view.run)
+            self._has_explained_all = only is not None
+            text = placed_text(event) if only is None else only.text
+            self._lines.append(Text(f"{duration(event.t_s):>6} {text}"))
+        if isinstance(event, RunNoted) and event.note.startswith(STARTING):
+            with suppress(OSError):  # a line of its own, as what starts may write below it
+                self._terminal.write(f"{event.note} …\n")
+                self._terminal.flush()
         if isinstance(event, Progress) and self.alive:
             try:
                 self._refresh()
@@ -179,7 +187,8 @@ def _close(console: Console, view: View, summary: Summary) -> None:
         summary,
         view.stopping,
         end=view.end,
-        refetches=view.refetches,
+        refetches=view.option("existing") == "refetch",
+        failures=view.option("failures"),
         streamed=view.where != "in place",
     )
     for line in rest:

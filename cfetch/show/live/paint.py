@@ -16,8 +16,8 @@ from cfetch.show.live.executors import executors_line, executors_panel
 from cfetch.show.live.files_under_way import by_risk, fold_segments
 from cfetch.show.live.host_rows import hosts_panel, pace_panel
 from cfetch.show.live.pace import Pace
-from cfetch.show.live.prediction import percent_text, predict, total_text
-from cfetch.show.live.rows import bar, header, rows
+from cfetch.show.live.prediction import percent_text, predict, starting_text, total_text
+from cfetch.show.live.rows import NARROW, bar, header, rows
 from cfetch.show.live.view import ShownNote, View
 from cfetch.show.live.volumes import volumes_line, volumes_panel
 from cfetch.show.table_text import sparkline
@@ -59,8 +59,8 @@ def frame(view: View, width: int, height: int) -> list[Text]:
     if is_tall:
         top.append(_draw_last_minute(view, width))
     if run.files > 1:  # with a single file there is nothing to compare with
-        top += _draw_baseline(view, run, progress)
-    top.append(_draw_mitigation(view, run, progress))
+        top += _draw_baseline(view, run, progress, width)
+    top.append(_draw_mitigation(view, run, progress, width))
     if volumes := progress.volumes:
         panel = volumes_panel(volumes, width, height // 4)
         top += [*gap, *panel] if is_tall else [volumes_line(volumes, width)]
@@ -109,6 +109,8 @@ def _draw_overall(view: View, width: int) -> Text:
     rough = "~" if time_left and time_left.is_rough else ""
     left = f"{rough}{duration(time_left.seconds)} left" if time_left else "time left unknown"
     tail = f" {percent_text(view):>5}  {left}"
+    if starting := starting_text(view):
+        tail = f" {starting}"
     filled, empty = bar(view.fraction, max(10, width - len(tail)))
     return _join_parts((filled, "green"), (empty, "dim"), (tail, "bold"))
 
@@ -149,9 +151,9 @@ def _draw_last_minute(view: View, width: int) -> Text:
     return _join_parts(("last minute ", "dim"), (f"{sparkline(values):<{columns}}", "cyan"), (peak, "dim"))
 
 
-def _draw_baseline(view: View, run: RunStarted, progress: Progress) -> list[Text]:
+def _draw_baseline(view: View, run: RunStarted, progress: Progress, width: int) -> list[Text]:
     """Draw the normal speed; no line without mitigation, which alone asks for it."""
-    baseline = progress.baseline
+    baseline, label = progress.baseline, ("baseline    " if width >= NARROW else "", "dim")
     if run.settings.get("mitigation") is False:
         return []
     needed = f"{count(baseline.finished)} of {count(baseline.required)} needed" if baseline.required else ""
@@ -159,32 +161,34 @@ def _draw_baseline(view: View, run: RunStarted, progress: Progress) -> list[Text
         parts = [("warming up" + (f": {needed}" if needed else ""), "")]
         if not view.slow_files:
             parts.append((", no file is called slow yet", "dim"))
-        return [_join_parts(("baseline    ", "dim"), *parts)]
+        return [_join_parts(label, *parts)]
     parts = [(f"median {rate(baseline.median_bps)}", ""), (f", {count(baseline.finished)} finished", "dim")]
     if baseline.required:
         parts.append((f", {count(baseline.required)} needed", "dim"))
-    return [_join_parts(("baseline    ", "dim"), *parts)]
+    return [_join_parts(label, *parts)]
 
 
-def _draw_mitigation(view: View, run: RunStarted, progress: Progress) -> Text:
-    slow = view.slow_files
-    retries = f", {plural(progress.retries, 'retry')}"
+def _draw_mitigation(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
+    """Draw what was done about slow files; a narrow terminal begins with the fallback, and needs no label."""
+    is_narrow = width < NARROW
+    slow, retries = view.slow_files, plural(progress.retries, "retry")
+    attempts = count(view.cancelled) if is_narrow else plural(view.cancelled, "attempt")
+    parts = [
+        (plural(slow, "slow file"), "yellow" if slow else ""),
+        (f"{attempts} cancelled", ""),
+        (retries, ""),
+    ]
     if run.settings.get("mitigation") is False:
-        parts = [("mitigation  ", "dim"), ("off", ""), (retries, "")]
-    else:
-        cancelled = f", {plural(view.cancelled, 'attempt')} cancelled"
-        parts = [
-            ("mitigation  ", "dim"),
-            (plural(slow, "slow file"), "yellow" if slow else ""),
-            (cancelled + retries, ""),
-        ]
+        parts = [("mitigation off" if is_narrow else "off", ""), (retries, "")]
     if progress.sequential:
-        parts.append((", FALLBACK: one at a time", "bold yellow"))
+        parts.insert(0 if is_narrow else len(parts), ("FALLBACK: one at a time", "bold yellow"))
     elif view.fallback_at:
-        parts.append((", recovered from fallback", ""))
+        parts.append(("recovered from fallback", ""))
     if progress.bytes_wasted:
-        parts.append((f", {size(progress.bytes_wasted)} discarded", "dim"))
-    return _join_parts(*parts)
+        parts.append((f"{size(progress.bytes_wasted)} wasted", "dim"))
+    first, *others = parts
+    label = [] if is_narrow else [("mitigation  ", "dim")]
+    return _join_parts(*label, first, *((f", {words}", style) for words, style in others))
 
 
 def _draw_attempts(view: View, progress: Progress, width: int, room: int) -> list[Text]:
@@ -196,7 +200,7 @@ def _draw_attempts(view: View, progress: Progress, width: int, room: int) -> lis
     title = f"{count(len(under_way) + progress.unshown)} active"
     waiting = f", {count(progress.waiting)} waiting"
     if view.pace.is_too_quick(len(progress.active)):
-        return _draw_pace(view.pace, progress.active, title + waiting, width, room)
+        return _draw_pace(view.pace, progress.active, title, waiting, width, room)
     cluster = bool(progress.executors)
     return [
         header(title, waiting, width, cluster),
@@ -209,20 +213,22 @@ def _is_one_file(view: View) -> bool:
     return view.run is not None and view.run.files == 1
 
 
-def _draw_pace(pace: Pace, active: list[ActiveAttempt], title: str, width: int, room: int) -> list[Text]:
+def _draw_pace(
+    pace: Pace, active: list[ActiveAttempt], title: str, waiting: str, width: int, room: int
+) -> list[Text]:
     """Draw hosts and failures, and rows only of attempts that are old enough to be read."""
     words = pace.failures_text()
     failures = [_join_parts(("failures    ", "dim"), (words, "red"))] if words and room > 2 else []
     room -= len(failures)
     old = [attempt for attempt in fold_segments(active) if attempt.elapsed_s >= OLD_S]
     hosts = pace.list_hosts(active)
-    panel = pace_panel(hosts, title, width, max(2, room // 2) if old else room)
+    panel = pace_panel(hosts, title, waiting, width, max(2, room // 2) if old else room)
     room -= len(panel)
     if not old or room < 2:
         return [*failures, *panel]
-    title = f"{count(len(old))} older than {duration(OLD_S)}"
     slow = rows(by_risk(old)[: room - 1], width, False)
-    return [*failures, *panel, header(title, "", width, False), *slow]
+    head = header(f"{count(len(old))} older", f" than {duration(OLD_S)}", width, False)
+    return [*failures, *panel, head, *slow]
 
 
 def _draw_note(note: ShownNote, width: int) -> Text:

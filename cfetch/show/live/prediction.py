@@ -2,7 +2,7 @@
 
 import math
 
-from cfetch.base.events import Progress, RunStarted
+from cfetch.base.events import STARTING, Progress, RunStarted
 from cfetch.show.format import percent, size
 from cfetch.show.live.files_under_way import fold_segments
 from cfetch.show.live.time_left import LEAST_BPS, Rest, TimeLeft, estimate_time_left
@@ -47,6 +47,15 @@ def expect_bytes(view: View) -> int | None:
     if known < ENOUGH_FILES or not view.bytes_known:
         return None
     return round(view.bytes_known * (1 + view.sizes_unknown / known))
+
+
+def starting_text(view: View) -> str:
+    """What a run waits for whose engine has not begun yet, such as a Spark session; empty: it has begun."""
+    engine = (view.run.settings.get("engine") if view.run else None) or "local"
+    progress = view.progress
+    if engine == "local" or progress is None or progress.active or progress.executors or view.fraction:
+        return ""
+    return f"{STARTING}{str(engine).capitalize()}"
 
 
 def percent_text(view: View) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cfetch.base.events import (
     MEMORY,
+    STARTING,
     BreakerClosed,
     EntryFinished,
     Event,
@@ -103,10 +104,9 @@ class View:
         else:
             self._note_trouble(event)
 
-    @property
-    def refetches(self) -> bool:
-        """Whether files in place are fetched again."""
-        return self.run is not None and self.run.settings.get("existing") == "refetch"
+    def option(self, name: str) -> object:
+        """The value of an option of the run; None before its start."""
+        return self.run.settings.get(name) if self.run else None
 
     @property
     def where(self) -> str:
@@ -117,8 +117,9 @@ class View:
         if isinstance(event, StragglerCancelled):
             self._slow.add(event.id)
             self._note_straggler(event)
-        elif isinstance(event, RunNoted):
-            self.notes.append(ShownNote(event.t_s, "waiting", "", event.note))  # there are few, all different
+        elif isinstance(event, RunNoted):  # there are few, all different; the bar says what is starting
+            if not event.note.startswith(STARTING):
+                self.notes.append(ShownNote(event.t_s, "waiting", "", event.note))
         elif isinstance(event, _TROUBLES):
             from cfetch.show.live.trouble_texts import describe_trouble  # most runs have no trouble
 

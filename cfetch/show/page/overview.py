@@ -40,12 +40,14 @@ MAIN = 4  # figures that every run has; of the others those that are not 0 are s
 _UNWANTED = ("failed", "exit code")
 
 
-def compare_runs(lines: Sequence[RunLine], names: Sequence[str]) -> AnySection:
-    """Figures of one run, or a table of several."""
+def compare_runs(
+    lines: Sequence[RunLine], names: Sequence[str], *, is_comparable: bool = False
+) -> AnySection:
+    """Figures of one run, or a table of several; with the changes, if two are comparable."""
     if len(lines) == 1:
         return Cards(title="At a glance", cards=list(_make_cards(lines[0])))
     if len(lines) == 2:
-        return _compare_two(lines[0], lines[1], names)
+        return _compare_two(lines[0], lines[1], names, is_comparable=is_comparable)
     rows: list[list[Cell | str]] = [
         [name, *(_text_of(figure, line) for figure in _FIGURES)]
         for name, line in zip(names, lines, strict=True)
@@ -67,7 +69,7 @@ def _make_cards(line: RunLine) -> Iterator[Card]:
         )
 
 
-def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> PageTable:
+def _compare_two(first: RunLine, second: RunLine, names: Sequence[str], *, is_comparable: bool) -> PageTable:
     """A row for each figure that is not 0 in both runs."""
     shown = [
         figure
@@ -75,10 +77,11 @@ def _compare_two(first: RunLine, second: RunLine, names: Sequence[str]) -> PageT
         if number < MAIN or figure.value(first) or figure.value(second)
     ]
     rows: list[list[Cell | str]] = [
-        [figure.label, _text_of(figure, first), _text_of(figure, second), _change_of(figure, first, second)]
+        [figure.label, _text_of(figure, first), _text_of(figure, second)]
+        + ([_change_of(figure, first, second)] if is_comparable else [])
         for figure in shown
     ]
-    columns = ["", *(f">{name}" for name in names), ">change"]
+    columns = ["", *(f">{name}" for name in names), *([">change"] if is_comparable else [])]
     return PageTable(title="At a glance", columns=columns, rows=rows, small=True)
 
 

@@ -28,7 +28,7 @@ from cfetch.show.page.ideal import IdealBuilder
 from cfetch.show.page.run_names import began_at
 from cfetch.show.page.throughput import ThroughputBuilder, received_by
 from cfetch.show.page.timeline import TimelineBuilder
-from cfetch.show.page.verdicts import judge_run
+from cfetch.show.page.verdicts import Circumstances, judge_run
 
 MOST_HOSTS_UNDER_WAY = 50
 MOST_FAILED_HOSTS = 8
@@ -50,11 +50,13 @@ class RunPart:
         self._throughput = ThroughputBuilder()
         self._times = FileTimesBuilder()
         self._ideal = IdealBuilder()
+        self._files = 0  # that were not in place: the same in whatever order they ended
 
     def add(self, record: Record) -> None:
         """Add a record of the run."""
         self._account.add(record)
         if isinstance(record, FileRecord):
+            self._files += 0 if record.status == "skipped" else hash(record.path)
             self._report.add(record, 1)
             self._timeline.add(record)
             self._throughput.add(record)
@@ -70,6 +72,12 @@ class RunPart:
     def curves(self, name: str, alone_name: str = "") -> list[Curve]:
         """The distribution of its files' times; see ``FileTimesBuilder``."""
         return self._times.curves(name, alone_name)
+
+    def circumstances(self, line: RunLine) -> Circumstances:
+        """What a run must share with this one, which has the headline ``line``, to be compared with it."""
+        engine = printable(str(self.header.settings.get("engine", "local")), 60)
+        is_whole = line.complete and not line.cancelled
+        return Circumstances(self._files, is_whole, engine, printable(line.host, 60))
 
     def verdict(self, line: RunLine) -> PageVerdict:
         """The verdict on the run, which is over and has the headline ``line``."""
@@ -147,34 +155,28 @@ def _list_stragglers(report: Report) -> PageTable:
     """Cancelled attempts: first those that saved most, then the wrong and unknown ones."""
     sums = report.mitigations
     shown = sorted(sums.shown, key=lambda verdict: (verdict.saved_s is None, -(verdict.saved_s or 0.0)))
-    ends_s = [
-        _since_start(verdict, end_s) for verdict in shown for end_s in (verdict.projected_s, verdict.finish_s)
-    ]
+    ends_s = [end_s for verdict in shown for end_s in (verdict.projected_s, verdict.finish_s)]
     longest_s = max(filter(None, ends_s), default=1.0)
     more = sums.cancelled - len(shown)
     rest = f"; {plural(more, 'further attempt')} had less effect" if more else ""
     return PageTable(
         title="Stragglers",
         note=f"{plural(sums.cancelled, 'attempt')} cancelled: {sums.better:,} better, {sums.worse:,} worse, "
-        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} received and thrown away{rest}. "
-        "Alone and done: seconds since the start of the attempt that was cancelled",
+        f"{sums.unknown:,} unknown; {size(sums.wasted_bytes)} wasted{rest}. "
+        "Alone by and done by: since the run's start, as in the charts",
         columns=["file", ">try", "alone by", "done by", ">saved", ">wasted"],
         rows=[
             [
                 Cell(text=printable(verdict.path), path=True),
                 str(verdict.attempt),
-                _bar_cell(_since_start(verdict, verdict.projected_s), longest_s, "dim"),
-                _bar_cell(_since_start(verdict, verdict.finish_s), longest_s, "good"),
+                _bar_cell(verdict.projected_s, longest_s, "dim"),
+                _bar_cell(verdict.finish_s, longest_s, "good"),
                 _saved_cell(verdict),
                 size(verdict.wasted_bytes),
             ]
             for verdict in shown
         ],
     )
-
-
-def _since_start(verdict: Mitigation, end_s: float | None) -> float | None:
-    return None if end_s is None else end_s - (verdict.cancelled_s - verdict.elapsed_s)
 
 
 def _bar_cell(time_s: float | None, longest_s: float, tone: Tone) -> Cell:

@@ -14,7 +14,7 @@ from cfetch.show.page.document import AnySection, PageDocument, PagePart
 from cfetch.show.page.overview import compare_runs, list_settings
 from cfetch.show.page.run_names import began_at, name_runs, title_of
 from cfetch.show.page.run_part import RunPart, make_times, read_run
-from cfetch.show.page.verdicts import compare
+from cfetch.show.page.verdicts import compare, find_obstacle
 
 LEAST_S = 0.001  # of an axis
 SAME_AXIS = 20  # times as long a run may be for both to be drawn on one axis
@@ -73,8 +73,10 @@ def make_parts(runs: Sequence[RunPart], names: Sequence[str]) -> list[PagePart]:
     lines = [run.line() for run in runs]
     verdicts = [run.verdict(line) for run, line in zip(runs, lines, strict=True)]
     is_single = len(runs) == 1
-    sections: list[AnySection] = [verdicts[0] if is_single else compare(lines, names, verdicts)]
-    sections.append(compare_runs(lines, names))
+    circumstances = [run.circumstances(line) for run, line in zip(runs, lines, strict=True)]
+    first = verdicts[0] if is_single else compare(lines, names, verdicts, circumstances)
+    is_comparable = len(runs) == 2 and find_obstacle(lines, names, circumstances) is None
+    sections: list[AnySection] = [first, compare_runs(lines, names, is_comparable=is_comparable)]
     latest = range(max(0, len(runs) - CHARTED), len(runs))
     alone = ALONE if is_single else ""
     curves = [curve for index in latest for curve in runs[index].curves(names[index], alone)]

@@ -50,6 +50,7 @@ def test_the_verb_makes_a_session_of_its_own(tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["files"] == 5
     assert "starting Spark at local[1]\n" in ended.stderr
+    assert "log level" not in ended.stderr  # Spark's advice for its own shells
     assert json.loads((to / "_tables.json").read_text()) == {"schema": "cfetch.tables/1"}
 
 

@@ -261,6 +261,20 @@ def test_batches_are_explained_when_asked():
     assert third == {"t_s": 3.0, "event": "batch_committed", "level": "info", **batch}
 
 
+def test_with_one_volume_there_is_one_line_for_all_batches():
+    """Fifty said "1 file there", "2 files there", … of the only directory; programs get them all."""
+    events = [
+        started(destinations=["/data2"]),
+        *(placed(float(number)) for number in range(1, 50)),
+        committed(50.0),
+    ]
+    assert write_events(plain_lines, *events, explain=True)[1:] == [
+        "[   1.0s] every batch goes to /data2, the only volume",
+        "[  50.0s] batch shard-7 (12 files, 3.0 MiB) is in place on /data2",
+    ]
+    assert len(write_events(json_lines, *events, explain=True)) == 51
+
+
 def test_every_batch_is_explained():
     """Who asks for it gets it: no flood is held back."""
     assert (
@@ -446,7 +460,7 @@ def test_closing_words_of_a_good_run():
         ),
     ]
     assert closing_lines(finish_run(*events).summary) == [
-        "  1 already there, 1 retry, 100 B discarded",
+        "  1 already there, 1 retry, 100 B wasted (4.7 %)",
         "  metrics: m.jsonl",
         "  next: cfetch report m.jsonl",
         "done: 2 of 2 files in place, 2.1 KiB in 5.0s (430 B/s)",
@@ -524,6 +538,15 @@ def test_a_single_file_that_is_not_there_takes_two_lines():
     assert "log in" in closing_lines(finish_run(*login).summary)[1]
 
 
+def test_closing_words_name_the_list_of_what_failed():
+    """Who asked for it need not remember its name; without a failure there is nothing in it."""
+    begin = started(2, settings={"failures": "dead.jsonl"})
+    for number in (0, 1):
+        failed = failures(number)
+        lines = write_events(plain_lines, begin, *failed, finish_run(begin, *failed))
+        assert lines.count("  failures: dead.jsonl") == number
+
+
 @pytest.mark.parametrize(
     ("error", "head"),
     [(DeadlinePassed("the deadline of 2s is over"), "out of time"), (LocalFault("full"), "failed")],
@@ -540,7 +563,7 @@ def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
 @pytest.mark.parametrize(
     ("projected_s", "wasted_bytes", "words"),
     [
-        (742.0, 20, "1 straggler (1 cancelled), 12m 20s shorter by mitigation, 2.0 % of the bytes twice"),
+        (742.0, 20, "1 straggler (1 cancelled), 12m 20s shorter by mitigation, 20 B wasted (2.0 %)"),
         (0.5, 0, "1 straggler (1 cancelled), 1.5s longer by mitigation"),
         (2.0, 0, "1 straggler (1 cancelled)"),
     ],
@@ -548,7 +571,7 @@ def test_a_run_whose_time_was_over_is_not_headed_as_failed(error, head):
 def test_closing_words_tell_what_mitigation_was_worth(projected_s, wasted_bytes, words):
     """The run's seconds, and the price in bytes."""
     slow = attempt(1, size=20, outcome="straggler", projected_s=projected_s, wasted_bytes=wasted_bytes)
-    entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20, size=980))
+    entry = record(0, 1000, slow, attempt(2, 1.0, 2.0, from_byte=20 - wasted_bytes, size=980))
     lines = closing_lines(finish_run(started(1), cancelled(), *finished(entry)).summary)
     assert lines[0].startswith(f"  {words}")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, Group
 
-from cfetch.base.events import Progress, RunFinished, RunStopping
+from cfetch.base.events import Progress, RunFinished, RunNoted, RunStopping
 from cfetch.show.format import cells
 from cfetch.show.live.live import MAX_WAITING, live_view
 from cfetch.show.live.paint import frame
@@ -39,7 +39,7 @@ from tests.show.records import (
 )
 
 FRAMES = Path(__file__).parent / "frames"
-SIZES = [(80, 24), (120, 40), (60, 15)]
+SIZES = [(80, 24), (120, 40), (60, 15), (40, 15)]
 
 
 def view(until_s=float("inf"), **options):
@@ -90,6 +90,35 @@ def test_frames_of_a_cluster_look_as_agreed(name, number, width, height):
     if os.environ.get("CFETCH_WRITE_FRAMES"):
         path.write_text(shown)
     assert shown == path.read_text()
+
+
+def shown_after(*events):
+    shown = View()
+    for event in events:
+        shown.apply(event)
+    return shown
+
+
+def test_a_narrow_terminal_has_whole_headings_and_the_states_of_attempts():
+    """Bars and limits give way: "0 w" and "time/limit" stood above rows whose state was cut off."""
+    slow = [active(id_, state="straggler", path=f"long/name-{id_}.bin") for id_ in range(12)]
+    look = progress(9.0, active=slow, waiting=7, sequential=True, bytes_wasted=9)
+    lines = text(shown_after(started(20, 9000), look), 40, 15).splitlines()
+    (place,) = [index for index, line in enumerate(lines) if "12 active" in line]
+    assert lines[place].split() == ["12", "active", "rate", "time", "state"]
+    assert all(line.endswith("× straggler") for line in lines[place + 1 :])
+    assert lines[place - 1].startswith("FALLBACK: one at a time, 0 slow files, ")
+
+
+def test_a_narrow_terminal_has_whole_headings_of_hosts_too():
+    """The number of those that wait is left out whole, and "older than" is not cut in its middle."""
+    done = finished(*(record(id_, 9, attempt(end_s=0.01)) for id_ in range(400)))
+    look = progress(3.0, done=400, waiting=7, active=[active(1, elapsed_s=9.0, state="slow"), active(2)])
+    lines = text(shown_after(started(500, 9000), *done, look), 40, 15).splitlines()
+    heads = [line.split() for line in lines if line.endswith(("active", "state"))]
+    assert heads == [["2", "active", "done", "failed", "active"], ["1", "older", "rate", "time", "state"]]
+    wide = text(shown_after(started(500, 9000), *done, look), 60, 15)
+    assert "2 active, 7 waiting" in wide
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE, "日本語のとても長いファイル名" * 5])
@@ -260,6 +289,28 @@ def test_before_the_first_progress_there_is_a_line():
     assert text(View(), 80, 24) == "connecting …\n"
 
 
+def test_while_spark_starts_the_frame_says_so():
+    """It takes up to half a minute, in which "? %" says nothing; a task's first sign of life ends it."""
+    shown = View()
+    shown.apply(RunNoted(t_s=0.0, note="column link is read as url"))
+    shown.apply(RunNoted(t_s=0.0, note="starting Spark"))
+    shown.apply(started(9, 0, sizes_unknown=9, settings={"engine": "spark"}))
+    shown.apply(progress(1.0, waiting=9))
+    lines = text(shown, 80, 24).splitlines()
+    assert lines[1].endswith(" starting Spark")
+    assert "link" in lines[-1]
+    shown.apply(progress(9.0, active=[active(0)]))
+    assert "starting" not in text(shown, 80, 24)
+
+
+def test_that_spark_starts_is_said_before_there_is_a_frame(terminal):
+    """In a line of its own: Spark's Java writes to the terminal too."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=True) as tell:
+        tell(RunNoted(t_s=0.0, note="starting Spark"))
+        assert "starting Spark …\r\n" in read_until(master, b"\n").decode()
+
+
 REPLAY = [
     sys.executable,
     "-m",
@@ -331,7 +382,11 @@ def test_the_last_lines_break_between_words_and_end_with_the_headline(terminal):
     failed = [record(n, 9, status="failed", error_kind="refused", error=why) for n in range(2)]
     tally = Tally()
     with live_view(stream_, no_color=True) as tell:
-        for event in (started(2), *finished(*failed), progress(1.0, failed=2)):
+        for event in (
+            started(2, settings={"failures": "dead.jsonl"}),
+            *finished(*failed),
+            progress(1.0, failed=2),
+        ):
             tally(event)
             tell(event)
         tell(RunFinished(t_s=1.0, summary=tally.summary(1.0, metrics="m.jsonl")))
@@ -498,6 +553,16 @@ def test_a_stopped_terminal_gets_the_latest_explanations(terminal):
             shown += os.read(master, 65536) if select.select([master], [], [], 0.0)[0] else b""
         assert b"b00009 " not in shown
         assert b"b00010 " in shown
+
+
+def test_the_only_volume_is_explained_once(terminal):
+    """Above the view as in lines."""
+    master, stream_ = terminal
+    with live_view(stream_, no_color=False, explain=True) as tell:
+        for event in (started(destinations=["/data2"]), placed(1.0), placed(2.0), progress(3.0)):
+            tell(event)
+    shown = read_until(master, b"\x1b[?25h")
+    assert (shown.count(b"the only volume"), shown.count(b"batch shard-7")) == (1, 0)
 
 
 def test_what_was_explained_last_is_shown_too(terminal):

@@ -84,6 +84,13 @@ async def test_a_long_table_shows_its_first_rows_and_the_others_on_demand(show):
     assert await table.get_by_role("button").count() == 0
 
 
+async def test_a_button_does_not_hide_a_row_or_two(tmp_path, open_page):  # noqa: F811
+    """The thirteenth figure of a bench is whether its files are right."""
+    write_html(bench_page(), tmp_path / "page.html")
+    page = await open_page((tmp_path / "page.html").as_uri())
+    assert await page.get_by_role("rowheader", name="files done").is_visible()
+
+
 async def test_hosts_that_end_at_different_times_are_drawn(show):
     """One is done at once, the other takes minutes: both are in the chart and in the table."""
     short = record(0, 1000, attempt(end_s=0.02, size=1000), host="127.0.0.1")

@@ -1,17 +1,21 @@
 """The document of a page: pure functions of records."""
 
+import io
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cfetch.base.records import EventRecord
+from cfetch.show.analysis import analyse
 from cfetch.show.page.document import Cell
 from cfetch.show.page.html import render_html
 from cfetch.show.page.runs_page import make_runs_page
 from cfetch.show.page.time_bins import BINS, TimeBins
 from cfetch.show.page.timeline import MOST_LANES, lay_out, merge_bars
+from cfetch.show.tables import ReportTables
 from tests.show.page.runs import header, played, recorded
 from tests.show.records import attempt, record
 
@@ -120,8 +124,15 @@ def test_events_are_moments_of_the_throughput():
     assert (moment.t_s, moment.text) == (3.0, "pause: h; for 2.0s; HTTP 503")
 
 
+def draw_lines(report):
+    """The report as a terminal of 80 columns shows it."""
+    out = io.StringIO()
+    Console(file=out, width=80).print(report)
+    return out.getvalue().splitlines()
+
+
 def test_stragglers_that_saved_most_come_first_and_wrong_ones_are_marked():
-    """Times count from the start of the attempt that was cancelled."""
+    """Times count from the run's start, as in the terminal's table and in the charts."""
 
     def cut(id_, finish_s):
         slow = attempt(1, 5.0, 15.0, size=100, outcome="straggler", samples=[(10.0, 50), (15.0, 100)])
@@ -129,7 +140,10 @@ def test_stragglers_that_saved_most_come_first_and_wrong_ones_are_marked():
 
     rows = table_of(part_of(cut(0, 200.0), cut(1, 17.0)), "Stragglers")
     assert [row[0] for row in rows] == ["a/1", "a/0"]
-    assert rows[0][2:5] == ["1m 40s", "12s", "+1m 28s"]
+    assert rows[0][2:5] == ["1m 45s", "17s", "+1m 28s"]
+    report = ReportTables(analyse([recorded([cut(1, 17.0)])]))
+    (row,) = [line for line in draw_lines(report) if line.startswith("a/1") and "+" in line]
+    assert " ".join(rows[0][2:5]) in " ".join(row.split())
     assert rows[1][4].startswith("✗ wrong")
 
 
@@ -175,8 +189,10 @@ def test_left_alone_is_a_curve_of_its_own():
 
 def test_two_runs_stand_beside_each_other_with_their_difference():
     """The change is of the second against the first, and good or bad by its meaning."""
-    first = recorded([record(0, 100, attempt(end_s=4.0))], settings={"padding": 5.0, "limit_rate": 12 << 20})
-    second = recorded([record(0, 100, attempt(end_s=2.0))], settings={"padding": 1.0})
+    first = recorded(
+        [record(0, 100, attempt(end_s=4.0))], files=1, settings={"padding": 5.0, "limit_rate": 12 << 20}
+    )
+    second = recorded([record(0, 100, attempt(end_s=2.0))], files=1, settings={"padding": 1.0})
     page = make_runs_page([first, second])
     assert (
         section_of(page.parts[0], "verdict").text
@@ -198,7 +214,7 @@ def test_a_run_that_had_nothing_to_do_has_no_charts_and_no_rate():
     before = recorded([record(0, 1000, attempt(end_s=1.0, size=1000))], files=1)
     page = make_runs_page([before, recorded([there], files=1)])
     rows = {row[0]: row[2:] for row in table_of(page.parts[0], "At a glance")}
-    assert rows["rate"] == ["–", ""]
+    assert rows["rate"] == ["–"]
     assert "had nothing to download" in section_of(page.parts[0], "verdict").text
     assert section_of(page.parts[1], "throughput")
 

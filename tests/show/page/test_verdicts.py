@@ -128,6 +128,45 @@ def test_runs_of_different_amounts_are_compared_by_their_rates():
 
 
 @pytest.mark.parametrize(
+    ("ids", "more", "words"),
+    [
+        ((0, 1), {}, "The two runs cannot be compared: they had not the same files to download."),
+        ((0, 0), {"files": 2}, "cannot be compared: m (2) was stopped before its end, or still goes on."),
+        ((0, 0), {"host": "w2"}, "3.0 times faster than m (1): 3.0s against 9.0s, on w2, not on worker."),
+        ((0, 0), {"settings": {"engine": "spark"}}, ": 3.0s against 9.0s, by engine spark, not local."),
+    ],
+)
+def test_two_unlike_runs_are_not_compared_as_if_they_were_alike(ids, more, words):
+    """Other files were "3.0 times faster"; then there is no column of changes either."""
+    first, second = ([one(id_, 0.0, end_s)] for id_, end_s in zip(ids, (9.0, 3.0), strict=True))
+    page = make_runs_page([recorded(first, files=1), recorded(second, **{"files": 1, **more})])
+    assert words in first_of(page).text
+    figures: Any = page.parts[0].sections[1]
+    assert ("cannot" in words) == (figures.columns[-1] != ">change")
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ((0, 0, 1), "the latest, m (3), took 6.0s; no other had the same to download, by"),
+        ((1, 0, 0), "2 had the same to download, by the same engine, on the same machine; of these the"),
+    ],
+)
+def test_of_many_runs_only_those_like_the_latest_are_compared(ids, words):
+    """The fastest of all had other files."""
+    runs = [recorded([one(id_, 0.0, s)], files=1) for id_, s in zip(ids, (1.0, 3.0, 6.0), strict=True)]
+    text = first_of(make_runs_page(runs)).text
+    assert text.startswith(f"Of 3 runs {words}")
+    assert ("m (1)" in text, "m (2)" in text) == (False, ids[1] == ids[2])
+    idle = recorded([record(0, 9, status="skipped")], files=1)
+    again = recorded([one(1, 0.0, 1.0), record(0, 9, status="skipped")], files=2)
+    text = first_of(make_runs_page([again, recorded([one(0, 0.0, 6.0), one(1, 0.0, 6.0)], files=2)])).text
+    assert "they had not the same files to download" in text
+    text = first_of(make_runs_page([*(recorded([one(0, 0.0, 1.0)], files=1) for _ in range(2)), idle])).text
+    assert text == "The latest of 3 runs, m (3), had nothing to download."
+
+
+@pytest.mark.parametrize(
     ("ends_s", "words"),
     [
         ((9.0, 3.0, 6.0), "Of 3 runs the latest, m (3), took 6.0s; the fastest, m (2), took 3.0s."),

@@ -148,6 +148,7 @@ def compute_figures(
         p99_s=p99,
         max_s=longest,
         mitigations=sum(attempt.outcome == "straggler" for record in records for attempt in record.attempts),
+        in_segments=sum(any(attempt.helper for attempt in record.attempts) for record in records),
         false_alarms=count_false_alarms(records, faults, bad),
         retries=counts.retries,
         wasted_bytes=counts.wasted_bytes,

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from cfetch.base.secret import printable
 from cfetch.base.version import __version__
 from cfetch.plugins.lab.views.bench_document import Comparison, Contender
-from cfetch.plugins.lab.views.bench_view import ROWS
+from cfetch.plugins.lab.views.bench_view import LEVEL, ROWS, sum_up
 from cfetch.show.format import count, duration, plural, size
 from cfetch.show.page.document import AnySection, Cell, PageDocument, PagePart, PageTable, PageVerdict, Tone
 from cfetch.show.page.run_part import RunPart
 from cfetch.show.page.runs_page import make_parts
 
 NAMES = {"ideal": "no faults", "none": "no mitigation"}  # a run has an ideal of its own on its page
-_SHORT = {"bytes fetched twice": "fetched twice"}  # names that a phone shows on one line
-_SHORT |= {f"time per file, {part}": f"file time {part}" for part in ("p50", "p95", "p99", "max")}
-LEVEL = 1.05  # times: a smaller gain is noise
+# names that a phone shows on one line
+_SHORT = {f"time per file, {part}": f"file time {part}" for part in ("p50", "p95", "p99", "max")}
 
 
 def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> PageDocument:
@@ -41,20 +40,9 @@ def make_bench_page(comparison: Comparison, runs: Sequence[RunPart]) -> PageDocu
 
 def _judge(comparison: Comparison) -> PageVerdict:
     """What mitigation was worth; then the bounds that do not hold."""
-    ideal, alone, mitigated = (duration(run.wall_s) for run in comparison.runs)
-    gain = comparison.gain
-    said = (
-        f"made this workload {gain:.1f} times faster"
-        if gain >= LEVEL
-        else "did not make this workload faster"
-    )
-    text = (
-        f"Mitigation {said}: {mitigated} with policy {printable(comparison.policy, 40)} against {alone} "
-        f"without; the same files from a server without faults took {ideal}."
-    )
     broken = [f"✗ {sentence}" for sentence in comparison.broken]
-    tone: Tone = "bad" if broken else "good" if gain >= LEVEL else ""
-    return PageVerdict(title="Verdict", text=text, tone=tone, lines=broken)
+    tone: Tone = "bad" if broken else "good" if comparison.gain >= LEVEL else ""
+    return PageVerdict(title="Verdict", text=sum_up(comparison), tone=tone, lines=broken)
 
 
 def _list_figures(comparison: Comparison, names: Sequence[str]) -> PageTable:

@@ -114,7 +114,7 @@ def _list_rows(comparisons: Sequence[ScenarioComparison]) -> PageTable:
             ">worst",
             ">cancelled",
             ">in vain",
-            ">twice",
+            ">wasted",
             ">not done",
         ],
         rows=[_make_row(part.scenario, row) for part in comparisons for row in part.rows],

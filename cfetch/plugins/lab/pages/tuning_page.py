@@ -52,7 +52,7 @@ def make_tuning_page(tuning: Tuning) -> PageDocument:
                     ">makespan",
                     ">against the default",
                     ">false alarms",
-                    ">fetched twice",
+                    ">wasted",
                     "unbeaten",
                 ],
                 rows=[_make_row(score, tuning) for score in ranked],

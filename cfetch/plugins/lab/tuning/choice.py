@@ -30,7 +30,7 @@ FOLDS = 5
 SAME = 0.01  # the replay is not more exact: a difference of less than 1 % of the makespan does not count
 RULE = (
     "of the settings that the data cannot tell from the one with the lowest mean makespan ratio (within 1 %, "
-    "or better than it in part of the bootstrap), the one with the fewest bytes twice, then the nearest to "
+    "or better than it in part of the bootstrap), the one that wastes the fewest bytes, then the nearest to "
     "the default"
 )
 

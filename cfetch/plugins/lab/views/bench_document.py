@@ -14,7 +14,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     ``makespan_s`` is from the first attempt's start to the last file's end. Percentiles are of each file's
     time from its first attempt to its end. ``wrong`` files are missing or differ from the origin's in any
-    byte. ``false_alarms`` are cancelled attempts that the origin did not slow down. ``slowdown`` is wall time
+    byte. ``false_alarms`` are cancelled attempts that the origin did not slow down; of ``in_segments`` files
+    further connections brought segments. ``slowdown`` is wall time
     divided by the ideal run's. ``finishes_s`` are end times since the run's start, sorted; if there are many,
     they are thinned evenly, and the last one is always kept.
     """
@@ -32,6 +33,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     p99_s: float
     max_s: float
     mitigations: int
+    in_segments: int = 0
     false_alarms: int
     retries: int
     wasted_bytes: int

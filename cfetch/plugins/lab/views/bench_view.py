@@ -14,10 +14,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cfetch.base.secret import printable
 from cfetch.plugins.lab.views.bench_document import Comparison, Contender, Figures
 from cfetch.show.format import count, duration, plural, size
 
 NAME_WIDTH = 14
+LEVEL = 1.05  # times: a smaller gain is noise
 WIDTH = 58  # of the axis; with name and time a line has 80 columns
 _LEVELS = "▁▂▃▄▅▆▇█"
 _LEGEND = (
@@ -38,7 +40,23 @@ def view(comparison: Comparison) -> RenderableType:
     parts.append(_draw_table(comparison))
     if comparison.contenders:
         parts += [Text(), _draw_contenders(comparison), *_list_commands(comparison.contenders)]
-    return Group(*parts)
+    return Group(*parts, Text(), Text(sum_up(comparison)))
+
+
+def sum_up(comparison: Comparison) -> str:
+    """What mitigation was worth and how it helped, in one sentence."""
+    ideal, alone, mitigated = (duration(run.wall_s) for run in comparison.runs)
+    policy = printable(comparison.policy, 40)
+    times = f"{mitigated} with policy {policy}, {alone} without, {ideal} from a server without faults"
+    if comparison.gain < LEVEL:
+        return f"Mitigation did not make this workload faster: {times}."
+    ways, run = [], comparison.runs[-1]
+    if run.mitigations:
+        ways.append(f"cancelled {plural(run.mitigations, 'slow attempt')} and went on over fresh connections")
+    if run.in_segments:
+        ways.append(f"let further connections bring parts of {plural(run.in_segments, 'file')}")
+    helped = f". It {', and it '.join(ways)}" if ways else ""
+    return f"Mitigation made this workload {comparison.gain:.1f} times faster: {times}{helped}."
 
 
 def picture(runs: list[Figures], policy: str) -> list[Text]:
@@ -105,10 +123,11 @@ ROWS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("                 p95", lambda run: duration(run.p95_s)),
     ("                 p99", lambda run: duration(run.p99_s)),
     ("                 max", lambda run: duration(run.max_s)),
+    ("files in segments", lambda run: count(run.in_segments)),
     ("attempts cancelled", lambda run: count(run.mitigations)),
     ("false alarms", lambda run: count(run.false_alarms)),
     ("retries", lambda run: count(run.retries)),
-    ("bytes fetched twice", lambda run: size(run.wasted_bytes)),
+    ("bytes wasted", lambda run: size(run.wasted_bytes)),
     ("CPU", lambda run: f"{run.cpu_s:.2f} s"),
 )
 

@@ -8,12 +8,12 @@ from cfetch.plugins.lab.views.simulation_document import PolicyRow, ScenarioComp
 from cfetch.show.format import duration, plural, size
 
 NAME_WIDTH = 16
-COLUMNS = {"makespan": 8, "/ ideal": 7, "worst": 6, "broken off": 10, "in vain": 7, "twice": 7}
+COLUMNS = {"makespan": 8, "/ ideal": 7, "worst": 6, "broken off": 10, "in vain": 7, "wasted": 7}
 _LEGEND = (
     "virtual time; makespan and its ratio to the ideal: medians; the rest: means",
     "ideal: one stream a file, and no slow connections, stalls and faults",
     "in vain: broken off, though the network had not held it back",
-    "twice: bytes that came and are in no file, as a share of the files' bytes",
+    "wasted: bytes that came and are in no file, as a share of the files' bytes",
 )
 
 

@@ -84,7 +84,7 @@ def _find_edges(tuning: Tuning) -> Iterator[tuple[str, str, str]]:
 def _draw_table(tuning: Tuning) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     read = ("mult", "quant", "pad")[: len(format_values(tuning.default))]
-    for name in ("", *read, "makespan", "alarms", "twice"):
+    for name in ("", *read, "makespan", "alarms", "wasted"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("against the default", no_wrap=True)
     shown = sorted((score for score in tuning.settings if score.front), key=lambda score: score.ratio.mean)

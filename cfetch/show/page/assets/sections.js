@@ -6,6 +6,7 @@ const LAYERS = [
   ["layer5", "falling"], ["layer6", "upright"], ["layer7", "cross"],
 ];
 const FIRST_ROWS = 12; // of a table; the others on demand, so that no table scrolls within the page
+const FEW_MORE = 3; // rows for which a button would save nothing
 const CURVES = [["layer1", []], ["cut", [8, 4]], ["layer3", [2, 3]], ["layer4", [10, 3, 2, 3]], ["layer5", [1, 2]], ["layer6", [14, 4]]];
 
 function drawVerdict({ text, lines = [] }) {
@@ -73,9 +74,10 @@ function drawTable({ title, columns, rows, folded, command, small }) {
     if (isRight[index]) element.classList.add("right");
     return element;
   })));
-  const table = el("table", { className: small ? "" : "stacks" }, el("thead", {}, head), el("tbody", {}, ...body.slice(0, FIRST_ROWS)));
+  const first = body.length <= FIRST_ROWS + FEW_MORE ? body.length : FIRST_ROWS;
+  const table = el("table", { className: small ? "" : "stacks" }, el("thead", {}, head), el("tbody", {}, ...body.slice(0, first)));
   const scrolled = el("div", { className: "scrolled", tabIndex: 0, role: "region", "aria-label": title }, table);
-  const more = body.slice(FIRST_ROWS);
+  const more = body.slice(first);
   const element = el("div", {}, ...(command ? [drawCommand(command)] : []), scrolled);
   if (more.length) {
     const button = el("button", { type: "button", className: "more", textContent: `Show all ${body.length}` });

@@ -33,7 +33,7 @@ OUTCOME = Outcome(wall_s=3.0, cpu_s=1.5, exit_code=0, killed=False, output=b"", 
 SLOW = (Fault(kind="slow", rate_bps=1),)
 
 
-def attempt(n, outcome="done", got=100, from_byte=0):
+def attempt(n, outcome="done", got=100, from_byte=0, *, helper=False):
     return AttemptRecord(
         n=n,
         start_s=0,
@@ -48,6 +48,7 @@ def attempt(n, outcome="done", got=100, from_byte=0):
         median_bps=None,
         expected_s=None,
         samples=[],
+        helper=helper,
     )
 
 
@@ -90,9 +91,10 @@ def test_mitigations_retries_and_bytes_fetched_twice():
     """Cancelled attempts are no retries, and only the bytes that were not kept are waste."""
     kept = record(1, attempt(1, "straggler", got=40), attempt(2, got=60, from_byte=40))
     thrown = record(2, attempt(1, "straggler", got=40), attempt(2, got=100))
-    failed_once = record(3, attempt(1, "error", got=0), attempt(2))
+    failed_once = record(3, attempt(1, "error", got=0), attempt(2), attempt(3, got=0, helper=True))
     result = compute_figures("mitigated", OUTCOME, [kept, thrown, failed_once], 1, {"f1": SLOW, "f2": SLOW})
     assert (result.mitigations, result.retries, result.wasted_bytes, result.wrong) == (2, 1, 40, 1)
+    assert result.in_segments == 1
     assert result.false_alarms == 0
 
 

@@ -2,12 +2,13 @@
 
 import io
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
 from cfetch.plugins.lab.views.bench_document import Comparison, Contender, Figures, Machine, Trial
-from cfetch.plugins.lab.views.bench_view import WIDTH, picture, view
+from cfetch.plugins.lab.views.bench_view import WIDTH, picture, sum_up, view
 
 
 def one_run(name, finishes, **more):
@@ -141,7 +142,7 @@ def test_the_table_has_the_numbers():
 
 def test_wrong_and_failed_files_stand_out():
     """They are named beside the number of files done."""
-    assert "490, 3 failed, 7 wrong" in render([one_run("ideal", FAST, failed=3, wrong=7)])
+    assert "490, 3 failed, 7 wrong" in render([one_run("ideal", FAST, failed=3, wrong=7), *RUNS[1:]])
 
 
 def test_contenders_with_their_commands_and_their_faults():
@@ -163,3 +164,29 @@ def test_contenders_with_their_commands_and_their_faults():
     assert "498/500" in text
     assert "tool -x O" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+PARTS = "connections bring parts of 1 file."
+
+
+@pytest.mark.parametrize(
+    ("more", "helped"),
+    [
+        ({"mitigations": 1}, " It cancelled 1 slow attempt and went on over fresh connections."),
+        ({"in_segments": 4}, " It let further connections bring parts of 4 files."),
+        (
+            {"mitigations": 2, "in_segments": 1},
+            " It cancelled 2 slow attempts and went on over fresh connections, and it let further " + PARTS,
+        ),
+        ({}, ""),
+    ],
+)
+def test_the_last_sentence_says_what_helped(more, helped):
+    """A table of figures alone left a reader to guess."""
+    runs = [*RUNS[:2], one_run("mitigated", [*FAST, 2.5], **more)]
+    times = "2.5s with policy adaptive, 1m 04s without, 1.0s from a server without faults"
+    words = f"Mitigation made this workload 25.6 times faster: {times}.{helped}"
+    assert sum_up(compare(runs)) == words
+    assert " ".join(render(runs).split()).endswith(words)
+    none = msgspec.structs.replace(compare(runs), gain=1.04)
+    assert sum_up(none) == f"Mitigation did not make this workload faster: {times}."

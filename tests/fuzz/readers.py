@@ -63,7 +63,7 @@ from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.hub.framing import HUB, read_message
+from cfetch.tasks.hub.connection import HUB, read_message
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import MOST_BEAT_BYTES, Channel
 from cfetch.tasks.hub.receipts import ReceiptReader, TaskReport, encode_report, read_result

@@ -19,8 +19,8 @@ from cfetch.base.errors import Corrupt
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.part import SegmentSink
+from cfetch.storage.part_hash import PartHash
 from cfetch.storage.resume import proof_of
-from cfetch.storage.running_hash import PartHash
 from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing
 
 if TYPE_CHECKING:

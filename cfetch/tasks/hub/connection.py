@@ -49,7 +49,14 @@ class HubConnection:
 
     async def read(self, most_bytes: int) -> bytes:
         """The other side's next message, of at most so many bytes. Raises OSError, EOFError."""
-        return await read_message(self.reader, self._incoming, most_bytes)
+        head = await self.reader.readexactly(HEAD_BYTES)
+        size = int.from_bytes(head[:4])
+        if size > most_bytes:
+            raise ConnectionError(f"a message of {size} bytes")
+        data = await self.reader.readexactly(size)
+        if not self._incoming.is_genuine(head[4:], data):
+            raise ConnectionError("a message that was not made with the key of this run")
+        return data
 
 
 @asynccontextmanager
@@ -84,15 +91,3 @@ async def check_proof(
     """Read the other side's proof; ``own`` is its nonce. Raises OSError, EOFError."""
     if not hmac.compare_digest(await reader.readexactly(PROOF_BYTES), make_proof(key, role, own, other)):
         raise ConnectionError("the other side does not know the key of this run")
-
-
-async def read_message(reader: asyncio.StreamReader, channel: Channel, most_bytes: int) -> bytes:
-    """The other side's next message, of at most so many bytes. Raises OSError, EOFError."""
-    head = await reader.readexactly(HEAD_BYTES)
-    size = int.from_bytes(head[:4])
-    if size > most_bytes:
-        raise ConnectionError(f"a message of {size} bytes")
-    data = await reader.readexactly(size)
-    if not channel.is_genuine(head[4:], data):
-        raise ConnectionError("a message that was not made with the key of this run")
-    return data

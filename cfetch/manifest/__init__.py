@@ -6,7 +6,8 @@ their lines, and then nothing is downloaded. No message quotes a value, as it ma
 
 Read in this order::
 
-    source.py  compressed.py     the bytes as strict UTF-8, a window at a time; gzip and zstd decompressed
+    source.py                    the bytes as strict UTF-8, a window at a time
+    compressed.py  decompression.py    gzip and zstd: recognised, decompressed
     odd_bytes.py                 bytes that no text has, each a fault of its row alone
     unpacking.py                 one file's bytes from LZ4 frames, zstd or gzip, within a bound
     formats/                     one reader for each format: bytes to rows

@@ -29,7 +29,7 @@ Read in this order::
     descriptors.py  hanging_calls.py  occupancy.py    descriptors; calls that may hang; who is at work here
     tree.py               trees that are only read
     buckets/              object stores as volumes and as sources
-    files.py  outputs.py  group_rights.py    own files; those that the user names for results; groups
+    files.py  outputs.py  group_rights.py  group_sharing.py   own files; those that the user names; groups
     own_databases.py  generations.py    SQLite; a tree at a moment
     locks.py  lock_holders.py    locks of the kernel; who has one, and for how long
     claims.py             who may delete what a source no longer has

@@ -29,7 +29,7 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import CfetchError, NewerRecord
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import SecretUrl, encode_json
-from cfetch.manifest.compressed import import_zstd
+from cfetch.manifest.decompression import import_zstd
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError

@@ -7,7 +7,7 @@ gets a final name.
 Read in this order::
 
     volume.py  volume_values.py    the ports ``Volume``, ``Part``, ``Sink``; what a volume says
-    part.py  part_hash.py  spare_memory.py   one entry's bytes, verified; memory that is used again
+    part.py  part_state.py  spare_memory.py   one entry's bytes, verified; memory that is used again
     running_hash.py  file_hash.py   a hash beside the loop; the hash of a file that is there
     part_file.py  joining.py    the file of a part, step by step; one file joined from several parts
     held_ranges.py        which bytes are held while several segments are brought (pure)

@@ -79,7 +79,7 @@ def test_a_known_code_says_what_follows(status, code, action, words):
     ({}, {"title": "Gone", "detail": "Moved to tape", "status": 410}, Reason("", "Moved to tape")),
     ({}, {"message": "Not here"}, Reason("", "Not here")),
     ({}, b'\xef\xbb\xbf\r\n{"message": "Not here"}', Reason("", "Not here")),
-    ({}, [{"message": "Log in.", "errorCode": "INVALID_SESSION_ID"}], Reason("INVALID_SESSION_ID", "Log in.")),
+    ({}, [{"message": "No.", "errorCode": "INVALID_SESSION_ID"}], Reason("INVALID_SESSION_ID", "No.")),
     ({}, {"errors": [{"code": "DENIED", "message": "Not yours."}]}, Reason("DENIED", "Not yours.")),
     ({}, {"detail": [{"loc": ["query"], "msg": "field required"}]}, Reason("", "field required")),
     ({"WWW-Authenticate": 'Basic realm="Earth data"'}, b"", Reason("", "the login is for Earth data")),

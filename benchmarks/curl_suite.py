@@ -41,7 +41,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 from curl_cases import CurlCase, CurlServer, read_cases, split_command  # noqa: E402
 
-from cfetch.manifest.urls import encode_url  # noqa: E402
+from cfetch.manifest.url_completion import encode_url  # noqa: E402
 from cfetch.plugins.lab.bench.child import clean_environment  # noqa: E402
 from tests.warm import WarmPopen  # noqa: E402
 

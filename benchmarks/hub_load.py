@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import multiprocessing
-import secrets
 import time
 from multiprocessing.connection import Connection
 
@@ -21,17 +20,9 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.events import ActiveAttempt
 from cfetch.base.secret import SecretText
 from cfetch.straggler.merged import SpeedSample
-from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
+from cfetch.tasks.hub.connection import connect
 from cfetch.tasks.hub.leases import Demand
-from cfetch.tasks.hub.messages import (
-    EVERY_S,
-    MOST_ORDERS_BYTES,
-    NONCE_BYTES,
-    Channel,
-    HubAddress,
-    TaskBeat,
-    make_proof,
-)
+from cfetch.tasks.hub.messages import EVERY_S, MOST_ORDERS_BYTES, HubAddress, TaskBeat
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
 from cfetch.tasks.shares.task import MOST_SHOWN, SHOWN
@@ -59,33 +50,28 @@ def attempts(many: int) -> list[ActiveAttempt]:
 
 async def task(at: HubAddress, number: int, tasks: int, took_s: list[float]) -> None:
     """Beat until cancelled."""
-    key, own = bytes.fromhex(at.key.reveal()), secrets.token_bytes(NONCE_BYTES)
-    reader, writer = await asyncio.open_connection(at.host, at.port)
-    other = await reader.readexactly(NONCE_BYTES)
-    writer.write(own + make_proof(key, TASK, own, other))
-    await check_proof(reader, key, HUB, own=other, other=own)
-    outgoing, incoming = Channel(key, TASK, other, own), Channel(key, HUB, other, own)
     shown = attempts(min(ATTEMPTS, MOST_SHOWN, max(2, SHOWN // tasks)))
     samples = [SpeedSample("bucket-3.s3.example.net", 64 << 20, 1e7 + number)] * 3
     lease = 0
-    await asyncio.sleep(number / tasks * EVERY_S)
-    while True:
-        began_s = time.perf_counter()
-        beat = TaskBeat(
-            task=number,
-            executor=f"worker-{number // 4}:4000",
-            active=shown,
-            under_way=ATTEMPTS,
-            active_bytes=ATTEMPTS << 20,
-            demands={"bucket-3.s3.example.net": Demand(min(lease, ATTEMPTS), lease, ATTEMPTS)},
-            samples=samples,
-            finished=3,
-        )
-        writer.write(outgoing.seal(msgspec.msgpack.encode(beat)))
-        orders = msgspec.msgpack.decode(await read_message(reader, incoming, MOST_ORDERS_BYTES))
-        took_s.append(time.perf_counter() - began_s)
-        lease = orders["leases"]["bucket-3.s3.example.net"]
-        await asyncio.sleep(EVERY_S - (time.perf_counter() - began_s))
+    async with connect(at, within_s=60.0) as hub:
+        await asyncio.sleep(number / tasks * EVERY_S)
+        while True:
+            began_s = time.perf_counter()
+            beat = TaskBeat(
+                task=number,
+                executor=f"worker-{number // 4}:4000",
+                active=shown,
+                under_way=ATTEMPTS,
+                active_bytes=ATTEMPTS << 20,
+                demands={"bucket-3.s3.example.net": Demand(min(lease, ATTEMPTS), lease, ATTEMPTS)},
+                samples=samples,
+                finished=3,
+            )
+            hub.write(beat)
+            orders = msgspec.msgpack.decode(await hub.read(MOST_ORDERS_BYTES))
+            took_s.append(time.perf_counter() - began_s)
+            lease = orders["leases"]["bucket-3.s3.example.net"]
+            await asyncio.sleep(EVERY_S - (time.perf_counter() - began_s))
 
 
 def all_tasks(host: str, port: int, key: str, tasks: int, told: Connection) -> None:

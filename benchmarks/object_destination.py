@@ -32,7 +32,7 @@ from cfetch.plugins.lab.bench.spec import OriginSpec
 from cfetch.run.directories import find_timeline
 from cfetch.timeline.execution import Execution, start
 from cfetch.timeline.frozen_plans import remove_frozen
-from cfetch.timeline.table import open_existing
+from cfetch.timeline.opening import open_existing
 
 BUCKET = "bench"
 PREFIX = "some/prefix"

@@ -26,14 +26,14 @@ from cfetch.base.errors import ManifestError, SourceError, UsageError
 from cfetch.base.schemes import find_doi, is_object_url
 from cfetch.base.secret import SecretUrl, hide_login, printable
 from cfetch.manifest.entry import Digest, Entry, SafePath
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, UrlError
 from cfetch.manifest.fields import FieldError, check_hash, check_path
 from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.names import choose_path
 from cfetch.manifest.reading import read_entries
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
-from cfetch.manifest.urls import UrlError, last_segment, strip_signature
+from cfetch.manifest.urls import last_segment, strip_signature
 from cfetch.run.fetched_manifest import fetch_to
 from cfetch.run.header_hosts import aim_headers, aim_repository_token
 from cfetch.run.listings import find_listing, list_files

@@ -20,7 +20,7 @@ from cfetch.manifest.entry import Digest, Entry, UnsafePathError, safe_path
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import check_base_url
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 from cfetch.manifest.writing import TARGETS, Survey, survey
 from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
 from cfetch.run.request_connections import open_transport

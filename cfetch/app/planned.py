@@ -20,8 +20,9 @@ from cfetch.run.directories import (
     make_own_directory,
 )
 from cfetch.run.header_hosts import aim_repository_token
+from cfetch.timeline.opening import open_to_read
 from cfetch.timeline.states import Action, InstantFile, State
-from cfetch.timeline.table import Table, existing, on_this_machine, open_to_read
+from cfetch.timeline.table import Table, existing, on_this_machine
 
 
 @contextmanager

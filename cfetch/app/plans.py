@@ -14,10 +14,11 @@ from cfetch.timeline.archive import archive, read_archive
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import roll_back
 from cfetch.timeline.frozen_plans import forget_frozen
+from cfetch.timeline.opening import open_existing, open_to_read
 from cfetch.timeline.owner import Owner
 from cfetch.timeline.records import PlanRecord, RollbackRecord
 from cfetch.timeline.states import Action, InstantFile, State
-from cfetch.timeline.table import Table, find, ignore_note, on_this_machine, open_existing, open_to_read
+from cfetch.timeline.table import Table, find, ignore_note, on_this_machine
 
 
 def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:

@@ -22,7 +22,6 @@ from cfetch.run.frame import Engine, Guard, RunFrame
 from cfetch.run.host_baseline import keep_baseline, read_baseline
 from cfetch.run.result_files import (
     check_metrics_library,
-    find_failures_path,
     find_metrics_path,
     refuse_wanted_place,
 )
@@ -297,6 +296,8 @@ class Prepared:
     def _failures_path(self) -> Path | None:
         if self._settings.failures is None:
             return None
+        from cfetch.run.failed_manifest import find_failures_path  # only --failures asks for it
+
         path = find_failures_path(self._settings.failures, self.plan.source)
         refuse_wanted_place("failures", path, self._volumes, self.plan)
         return path

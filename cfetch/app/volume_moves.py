@@ -43,8 +43,9 @@ from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.storage.volume_values import BatchRecord
+from cfetch.timeline.opening import open_existing
 from cfetch.timeline.states import State
-from cfetch.timeline.table import on_this_machine, open_existing
+from cfetch.timeline.table import on_this_machine
 
 POLL_S = 1.0  # between looks at whether another run has ended
 

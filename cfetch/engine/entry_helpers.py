@@ -7,7 +7,7 @@ import asyncio
 
 from cfetch.base.errors import LocalFault
 
-NOT_NEEDED = 1  # is never a helper's key: those are below 0
+_NOT_NEEDED = 1  # is never a helper's key: those are below 0
 
 
 class Helpers:
@@ -17,8 +17,8 @@ class Helpers:
     which is ``pause_s`` after the last one. ``has_refusal``: the server has refused one of them its range.
     ``fault``: a volume's fault that one of them has met.
 
-    ``second``: the key of the second request for the whole file, 0 before there is one, ``NOT_NEEDED`` once
-    the file is there. ``has_won``: the second request has brought the file.
+    ``second``: the key of the second request for the whole file, 0 before there is one, and of none at all
+    once the file is there. ``has_won``: the second request has brought the file.
     """
 
     __slots__ = (
@@ -43,6 +43,10 @@ class Helpers:
         self.has_won = False
         self.fault: LocalFault | None = None
         self._changed: asyncio.Future[None] | None = None
+
+    def end_second(self) -> None:
+        """Note that the file is there: none of its requests for the whole file is needed."""
+        self.second = _NOT_NEEDED
 
     @property
     def has_second(self) -> bool:

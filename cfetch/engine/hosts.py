@@ -60,15 +60,12 @@ class _Leases(NamedTuple):
     ``first``: places of a host that has not answered yet, as the other processes begin there too.
     """
 
+    first: float
     by_host: Mapping[str, int] = NONE
     others: int | None = None
-    first: float = inf
 
     def find(self, name: str) -> int | None:
         return self.by_host.get(name, self.others)
-
-
-NO_LEASES = _Leases()
 
 
 class Hosts:
@@ -105,7 +102,7 @@ class Hosts:
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
         self.limits = limits
         self._hosts: dict[str, HostState] = {}
-        self._leases = NO_LEASES
+        self._leases = _Leases(float(most))
         self.trusted: Collection[str] = ()  # hosts that serve other processes of the run: they are not dead
         self._refused: set[str] = set()
 
@@ -114,11 +111,11 @@ class Hosts:
 
         ``others``: the limit at each host that has no lease. Attempts under way continue.
         """
-        self._leases = _Leases(leases, others, self._leases.first)
+        self._leases = _Leases(self._leases.first, leases, others)
 
     def begin_with(self, places: int) -> None:
         """Begin with so many places at each host; each answer brings one more."""
-        self._leases = self._leases._replace(first=places)
+        self._leases = self._leases._replace(first=float(min(self._most, places)))
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
         """How many attempts have a place at ``name``, and how many would have one without a lease.
@@ -141,15 +138,15 @@ class Hosts:
         if self._pace is not None and (paced_s := self._pace.opens_s(name)) > now_s:
             return paced_s
         host = self._hosts.get(name)
-        most = None if self._leases is NO_LEASES else self._leases.find(name)
+        most = self._leases.find(name)
         if most is not None and (host.running if host is not None else 0) >= most:
             self._refused.add(name)
-            return float("inf")
+            return inf
         if host is None:
             return now_s
         places = host.slots
         if host.running >= places:
-            return float("inf")
+            return inf
         if self._keeps_one and not helps and host.may_keep_one(places):
             if len(self._kept_until_s) > MAX_KEPT:
                 self._kept_until_s.clear()
@@ -160,7 +157,7 @@ class Hosts:
 
     def paced_s(self, name: str) -> float:
         """When the stated rate of requests allows the next request to ``name``."""
-        return float("-inf") if self._pace is None else self._pace.opens_s(name)
+        return -inf if self._pace is None else self._pace.opens_s(name)
 
     def note_request(self, name: str, now_s: float) -> None:
         """Note that an attempt asks ``name`` now."""
@@ -187,7 +184,7 @@ class Hosts:
         """
         host = self._hosts.get(name)
         if host is None or not host.speed_bps:
-            return float("inf")
+            return inf
         return (host.load_bytes + size_bytes) / host.speed_bps
 
     def given_up(self, name: str, now_s: float) -> str | None:
@@ -236,7 +233,7 @@ class Hosts:
         host.load_bytes -= size_bytes
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.end_probe(now_s)
-        is_idle = not host.running and host.is_plain(min(self._most, self._leases.first))
+        is_idle = not host.running and host.is_plain(self._leases.first)
         if is_idle and (not host.answered or len(self._hosts) > MAX_KEPT):
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.slots):
@@ -403,10 +400,7 @@ class Hosts:
 
     def _new_host(self, name: str) -> HostState:
         served = self.served.get(name, 0)
-        host = HostState(
-            float(min(self._most, self._leases.first)),
-            None if self._new_width is None else self._new_width(served),
-        )
+        host = HostState(self._leases.first, None if self._new_width is None else self._new_width(served))
         host.is_capped = served > 0
         return host
 

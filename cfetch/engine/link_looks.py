@@ -58,6 +58,7 @@ class LinkLooks:
     def _count_allowed(self, flight: AttemptUnderWay, now_s: float) -> int:
         attempt, transfer = flight
         keys, owner = transfer.helpers.keys, self._flights.get(transfer.entry.id) or flight
+        newest = min(keys, default=0)
         first_s = owner.attempt.first_byte_s
         return self._growth.allow(
             transfer.entry.id,
@@ -67,7 +68,8 @@ class LinkLooks:
             held_bytes=self._flights.held_bytes(attempt),
             attempts=1 + len(keys),
             signs=_read_signs(owner),
-            new_trip_s=_find_trip_s(self._flights.get(min(keys))) if keys else None,
+            newest=newest,
+            new_trip_s=_find_trip_s(self._flights.get(newest)) if keys else None,
             most=self._most,
         )
 

@@ -14,7 +14,6 @@ from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault
 from cfetch.engine.attempt import BreakOff
 from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
-from cfetch.engine.entry_helpers import NOT_NEEDED
 from cfetch.engine.hosts import Hosts
 from cfetch.engine.schedule import Schedule
 from cfetch.engine.transfer import Transfer
@@ -256,7 +255,7 @@ class Segments:
                 transfer.part.ranges.give_back(helper.segment)
             has_lost = helper.second is not None
             if has_lost:
-                transfer.helpers.second = NOT_NEEDED
+                transfer.helpers.end_second()
             self._end(self._flights.get(key), BreakOff.DISMISSED, has_lost=has_lost)
 
     def _end(self, flight: AttemptUnderWay | None, reason: BreakOff, *, has_lost: bool = False) -> None:

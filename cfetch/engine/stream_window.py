@@ -28,7 +28,6 @@ class StreamWindow:
         self._end = 0  # the first entry that is not admitted
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
-        self.most_bytes = 0  # that were held at a time
         self._admit_more()
 
     def admits(self, index: int) -> bool:
@@ -42,7 +41,7 @@ class StreamWindow:
         if charge is None or charge == size_bytes:
             return False
         self._charges[index] = size_bytes
-        self._hold(size_bytes - charge)
+        self.held_bytes += size_bytes - charge
         self._admit_more()
         return self._end > end
 
@@ -64,7 +63,7 @@ class StreamWindow:
         """Take memory for a second copy of an entry, if there is room for it."""
         if self.held_bytes + size_bytes > self.limit_bytes:
             return False
-        self._hold(size_bytes)
+        self.held_bytes += size_bytes
         return True
 
     def give_back(self, size_bytes: int) -> None:
@@ -88,8 +87,4 @@ class StreamWindow:
                 return
             self._charges[self._end] = charge
             self._end += 1
-            self._hold(charge)
-
-    def _hold(self, size_bytes: int) -> None:
-        self.held_bytes += size_bytes
-        self.most_bytes = max(self.most_bytes, self.held_bytes)
+            self.held_bytes += charge

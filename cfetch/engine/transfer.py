@@ -15,13 +15,13 @@ from msgspec import UNSET
 from cfetch.base.errors import CfetchError, Corrupt, Expired, NotReady, SourceError, Straggling, Throttled
 from cfetch.base.records import AttemptRecord, FileRecord, Status, round_rate, round_s
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.engine.entry_helpers import Helpers
 from cfetch.engine.hosts import UNAVAILABLE, Hosts
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume_values import Standing
 from cfetch.wire.fresh_link import Link
 
 if TYPE_CHECKING:
+    from cfetch.engine.entry_helpers import Helpers
     from cfetch.storage.volume import PartPort
 
 MIN_PROGRESS_BYTES = 64 << 10  # a try that brings less is no progress
@@ -316,9 +316,11 @@ class Transfer:
         self._helpers: Helpers | None = None
 
     @property
-    def helpers(self) -> Helpers:
+    def helpers(self) -> "Helpers":
         """Its helpers, made when first needed: most transfers never have one."""
         if self._helpers is None:
+            from cfetch.engine.entry_helpers import Helpers
+
             self._helpers = Helpers()
         return self._helpers
 

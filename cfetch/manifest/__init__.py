@@ -6,7 +6,8 @@ their lines, and then nothing is downloaded. No message quotes a value, as it ma
 
 Read in this order::
 
-    source.py  compressed.py     the bytes as strict UTF-8, a window at a time; gzip and zstd decompressed
+    source.py                    the bytes as strict UTF-8, a window at a time
+    compressed.py  decompression.py    gzip and zstd: recognised, decompressed
     odd_bytes.py                 bytes that no text has, each a fault of its row alone
     unpacking.py                 one file's bytes from LZ4 frames, zstd or gzip, within a bound
     formats/                     one reader for each format: bytes to rows
@@ -17,10 +18,11 @@ Read in this order::
     fields.py  strict_json.py    one check for each key; JSON without traps
     urls.py  object_urls.py      the URLs that a manifest may state; objects of a store
     url_faults.py                why a URL cannot be used
+    url_completion.py            links that are relative or not encoded
     signatures.py                the keys of a query that change when a link is signed anew
     dot_segments.py              ``.`` and ``..`` in the paths of links
     repository_urls.py  repository_hub.py    hf://: files of repositories; the address of their hub
-    digests.py                   the hashes that a manifest may state
+    digests.py  hashing.py       the hashes that a manifest may state; how they are computed
     folding.py                   names that are one file where names are not kept as they are
     entry.py                     ``Entry`` and ``SafePath``, types that only a check can make
     faults.py  reading.py        collects the faults; reads a manifest in one walk

@@ -1,19 +1,14 @@
-"""The hashes that a manifest may state: their lengths, their order of trust, and how each is computed.
+"""The hashes that a manifest may state: their names, their lengths, and their order of trust.
 
 SHA-2, SHA-3, BLAKE2b, sha1, md5 and crc32 come with Python. crc32c (used by object stores) and blake3 need a
 library each, and only for a manifest that states them: ``pip install 'cfetch[hashes]'``. A manifest cannot
-state crc64nvme; a store may state it for its object in a reply.
+state crc64nvme; a store may state it for its object in a reply. ``hashing.py`` computes them.
 """
 
 import functools
-import hashlib
 import re
-import zlib
-from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Protocol
 
-from cfetch.base.errors import UsageError
 from cfetch.manifest.entry import Digest
 
 HEX_DIGITS = {
@@ -71,49 +66,6 @@ def find_stated(text: str) -> tuple[str, str] | None:
     return algorithm, match[2]
 
 
-class Hash(Protocol):
-    """A running hash."""
-
-    def update(self, data: Bytes, /) -> object:
-        """Add ``data`` to the hash."""
-
-    def hexdigest(self) -> str:
-        """The hash of all data so far, in lower case."""
-
-    def copy(self) -> "Hash":
-        """A copy of the state so far; both go on independently."""
-
-
-def new_hash(algorithm: str, size_bytes: int | None = None) -> Hash:
-    """A new hash for a file; only git_sha1 needs its size.
-
-    Raises:
-        UsageError: its library is not installed; the message says how to get it.
-    """
-    missing = needs_library(algorithm)
-    if missing is not None:
-        raise UsageError(missing)
-    match algorithm:
-        case "crc32":
-            return _Crc(zlib.crc32, 8)
-        case "crc32c":
-            from google_crc32c import extend
-
-            return _Crc(lambda data, value: extend(value, data), 8)
-        case "crc64nvme":
-            from awscrt.checksums import crc64nvme
-
-            return _Crc(crc64nvme, 16)
-        case "blake3":
-            from blake3 import blake3
-
-            return blake3()
-        case "git_sha1":
-            assert size_bytes is not None  # a manifest has to state it
-            return hashlib.sha1(b"blob %d\0" % size_bytes, usedforsecurity=False)
-    return hashlib.new(algorithm, usedforsecurity=False)
-
-
 @functools.cache  # it is called for every entry, and looks at the disk
 def needs_library(algorithm: str) -> str | None:
     """A message about the library that ``algorithm`` still needs; None if it can be computed."""
@@ -133,26 +85,3 @@ def choose_stronger(digest: Digest | None, other: Digest) -> Digest:
     if digest is None or _RANK[digest.algorithm] >= _RANK[other.algorithm]:
         return other
     return digest
-
-
-class _Crc:
-    """A checksum that is updated from its last value; most significant byte first, as stores write it.
-
-    CRC-32 (zlib's), CRC-32C (RFC 9260, appendix A) and CRC-64/NVME.
-    """
-
-    __slots__ = ("_digits", "_extend", "_value")
-
-    def __init__(self, extend: Callable[[bytes, int], int], digits: int, value: int = 0) -> None:
-        self._extend = extend
-        self._digits = digits
-        self._value = value
-
-    def update(self, data: Bytes, /) -> None:
-        self._value = self._extend(bytes(data), self._value)
-
-    def hexdigest(self) -> str:
-        return f"{self._value:0{self._digits}x}"
-
-    def copy(self) -> "_Crc":
-        return _Crc(self._extend, self._digits, self._value)

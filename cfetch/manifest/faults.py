@@ -45,6 +45,10 @@ class BrokenDocumentError(Exception):
         self.line = line
 
 
+class UrlError(ValueError):
+    """A URL that a manifest must not state; the message says why, without the URL."""
+
+
 def ignore_fault(line: int, reason: str) -> None:
     """Keep no record of a row that is left out."""
 

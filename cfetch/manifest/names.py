@@ -15,8 +15,9 @@ from urllib.parse import unquote, urlsplit
 
 from cfetch.base.config.reading import ASKING
 from cfetch.base.errors import UsageError
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.object_urls import split_object_url
-from cfetch.manifest.urls import UrlError, last_segment, strip_signature
+from cfetch.manifest.urls import last_segment, strip_signature
 
 ROWS_PER_DIRECTORY = 10_000
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,10}(?:\.(?:gz|bz2|xz|zst))?\Z")

@@ -15,11 +15,11 @@ from cfetch.base.errors import UsageError
 from cfetch.base.schemes import is_object_url
 from cfetch.manifest.compressed import open_decompressed
 from cfetch.manifest.entry import Entry
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, UrlError
 from cfetch.manifest.formats.detection import reader_for
 from cfetch.manifest.rows import Document, PlainRows, check_row
 from cfetch.manifest.source import FetchChunk, Source
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 
 LONG_BYTES = 1 << 16  # of a list that is worth looking for plain rows: it takes a module and milliseconds
 LOOKED_AT = 1000  # entries at the beginning that are searched for byte ranges

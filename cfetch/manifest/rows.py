@@ -14,9 +14,9 @@ from cfetch.base.schemes import HUGGING_FACE, is_object_url, is_repository_url, 
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.digests import choose_stronger, find_stated, needs_library
 from cfetch.manifest.entry import Digest, Entry, Piece, PlainEntries, SafePath
-from cfetch.manifest.faults import Faults, kind_of, quoted_key
+from cfetch.manifest.faults import Faults, UrlError, kind_of, quoted_key
 from cfetch.manifest.fields import CHECKS, MAX_INT, FieldError, Headers, check_flag, check_headers, check_path
-from cfetch.manifest.urls import UrlError, encode_url, find_repository_link, last_segment, resolve_url
+from cfetch.manifest.urls import find_repository_link, last_segment, resolve_url
 
 if TYPE_CHECKING:
     from cfetch.manifest.columns import Columns
@@ -232,6 +232,8 @@ def _check_url(value: object, document: Document | None) -> str:
     try:
         return resolve_url(value, find_base)
     except UrlError:
+        from cfetch.manifest.url_completion import encode_url  # few lists have such a fault
+
         if document is None or document.options is None or (encoded := encode_url(value)) == value:
             raise
     if _SECOND.search(value):

@@ -2,6 +2,8 @@
 
 import re
 
+from cfetch.base.schemes import is_object_url
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -97,3 +99,16 @@ def drop_signature(query: str) -> str:
 def _is_token(key: str, pair: str) -> bool:
     form = _TOKENS.get(key)
     return form is not None and form.fullmatch(pair.partition("=")[2]) is not None
+
+
+_TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
+_LOGIN = re.compile("//[^/]*@")
+
+
+def strip_secrets(url: str) -> str:
+    """The URL with its whole path, and without the parts that ``SecretUrl`` never shows: query and login.
+
+    >>> strip_secrets("https://me:pw@host/a/b.jpg?id=1&token=x#y"), strip_secrets("s3://bucket/why?.jpg")
+    ('https://host/a/b.jpg', 's3://bucket/why?.jpg')
+    """
+    return url if is_object_url(url) else _LOGIN.sub("//", _TAIL.sub("", url))

@@ -9,7 +9,7 @@ from typing import Any
 
 from cfetch.base.config.units import size_text
 from cfetch.base.errors import Corrupt, Refused, UsageError
-from cfetch.manifest.compressed import import_zstd
+from cfetch.manifest.decompression import import_zstd
 from cfetch.manifest.digests import missing_library
 
 _GZIP, _LZ4, _ZSTD = b"\x1f\x8b", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from ipaddress import IPv6Address
-from urllib.parse import quote, unquote, urljoin
+from urllib.parse import unquote
 
 from cfetch.base.errors import UsageError
 from cfetch.base.registry import find_file_source
-from cfetch.base.schemes import HTTP, WEB_PATTERN, is_object_url, is_web
+from cfetch.base.schemes import WEB_PATTERN, is_object_url, is_web
+from cfetch.manifest.faults import UrlError
 
 _REST = (
     r"(?:(?P<login>[!\"$-.0->@-\[\]-~]*)@)?"
@@ -22,35 +23,9 @@ _REST = (
 )
 _ABSOLUTE = re.compile(rf"{WEB_PATTERN}://{_REST}")
 _OTHER = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{_REST}")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_VISIBLE = re.compile(r"[!-~]+\Z")
 _AUTHORITY = re.compile(r"[^:]+://(?:[^/?#]*@)?([^/?#@]*)")
-# Python joins them as if they were relative, so that the base's own server would be asked for another file.
-_NAMES_NO_HOST = re.compile(rf"{WEB_PATTERN}:(?!//[^/?#\\])|//(?![^/?#\\])")
-_PLAIN_RELATIVE = re.compile(r"(?!\.)[^:/?#]+(?:/(?!\.)[^/?#]*)*(?:\?[^#]+)?\Z")
 _MAX_PORT = 65535
-
-
-def is_url(name: str) -> bool:
-    """Whether a manifest's name is an http(s) URL."""
-    return is_web(name)
-
-
-_TAIL = re.compile(r"[?#].*\Z", re.DOTALL)
-_LOGIN = re.compile("//[^/]*@")
-_NO_HOST = re.compile(r"[\x00-\x20\x7f/?#@:%\[\]\\]")
 _USER = re.compile(r"\A(?P<user>[^:]+://[^/?#:@]*)(?P<password>:[^/?#]*)?@")
-_PARTS = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^/?#]*@)?(?P<host>[^/?#:]*)(?P<rest>.*)\Z", re.DOTALL
-)
-_TO_ENCODE = re.compile("[ \u00a0-\ud7ff\ue000-\U0010ffff]+")
-# Two patterns, each of which reads a character once: a single pattern took cubic time.
-_KEY = re.compile(r"[?&]([^=&#?]*)=")
-_SIGNS = re.compile(r"sig|token|credential|policy|hmac|expires", re.IGNORECASE)
-
-
-class UrlError(ValueError):
-    """A URL that a manifest must not state; the message says why, without the URL."""
 
 
 def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
@@ -64,7 +39,10 @@ def resolve_url(text: str, base_url: Callable[[], str | None]) -> str:
     if match is None:
         match = _match_other(text)
         if match is None:
-            text = text if is_object_url(text) else _join(text, base_url)
+            if not is_object_url(text):
+                from cfetch.manifest.url_completion import join_to_base  # most links are absolute
+
+                text = join_to_base(text, base_url)
             if is_object_url(text):
                 return _check_object(text)
             match = _ABSOLUTE.match(text) or _match_other(text)
@@ -156,15 +134,6 @@ def strip_signature(url: str) -> str:
     return f"{stem}?{kept}" if kept else stem
 
 
-def strip_secrets(url: str) -> str:
-    """The URL with its whole path, and without the parts that ``SecretUrl`` never shows: query and login.
-
-    >>> strip_secrets("https://me:pw@host/a/b.jpg?id=1&token=x#y"), strip_secrets("s3://bucket/why?.jpg")
-    ('https://host/a/b.jpg', 's3://bucket/why?.jpg')
-    """
-    return url if is_object_url(url) else _LOGIN.sub("//", _TAIL.sub("", url))
-
-
 def last_segment(url: str) -> str:
     """The last segment of an absolute URL's path, percent-decoded once: a file's default name.
 
@@ -196,93 +165,6 @@ def _decode_name(name: str) -> str:
     if "/" in name:
         raise UrlError("the url's last segment decodes to a name with a slash")
     return name
-
-
-def encode_url(text: str) -> str:
-    """Encode spaces and characters outside ASCII as a browser does, unless the URL is signed.
-
-    A URL whose query looks signed stays unchanged, as its signature is for one encoding. Characters that may
-    not be encoded either, such as control characters, stay too.
-    """
-    if any(map(_SIGNS.search, _KEY.findall(text))):
-        return text
-    text = text.strip(" ")
-    match = _PARTS.match(text)
-    scheme, login, host, rest = (
-        match.group("scheme", "login", "host", "rest") if match else ("", "", "", text)
-    )
-    try:
-        host = spell_host(host)
-    except ValueError:
-        return text
-    login, rest = (
-        _TO_ENCODE.sub(lambda match: quote(match[0], safe=""), part or "") for part in (login, rest)
-    )
-    return scheme + login + host + rest
-
-
-def spell_host(host: str) -> str:
-    """A host's name as it is looked up: without percent-encoding, in ASCII. Raises ValueError."""
-    if "%" in host:
-        host = unquote(host, errors="strict")
-        if _NO_HOST.search(host):
-            raise _make_error(host, "ODD_HOST")
-    if host.isascii():
-        return host
-    import idna
-
-    return idna.encode(host, uts46=True).decode()
-
-
-def make_relative_url(path: str) -> str:
-    """A file's name as a relative URL (RFC 3986 section 4.2); a colon is encoded, so it ends no scheme.
-
-    >>> make_relative_url("a b/50%:ü")
-    'a%20b/50%25%3A%C3%BC'
-    """
-    # JSON may state half a surrogate pair: the check of the path reports it.
-    return quote(path, safe="/~!$&'()*+,;=@", errors="surrogatepass")
-
-
-def join_url(base_url: str, text: str) -> str:
-    """Join a link that a server or a list states to the address of its document (RFC 3986, 5.3).
-
-    All links are joined here, except those of object stores.
-
-    Raises:
-        UrlError: it has a scheme or ``//`` and no host, or no valid address.
-    """
-    if _NAMES_NO_HOST.match(text.lstrip(" ")):
-        raise UrlError("it has no host")
-    if _PLAIN_RELATIVE.match(text):  # the common case: a twentieth of urljoin's time, and `a//b` stays so
-        stem = base_url.partition("#")[0].partition("?")[0]
-        return (stem if stem.count("/") < 3 else stem.rpartition("/")[0]) + "/" + text
-    scheme, _, rest = base_url.partition(":")
-    if not is_web(base_url) and not _SCHEME.match(text):  # Python joins only URLs of schemes that it knows
-        return scheme + join_url(f"{HTTP}:{rest}", text).removeprefix(HTTP)
-    try:
-        joined = urljoin(base_url, text)
-    except ValueError:  # //[…, without an IPv6 address
-        raise _make_error(text, "ODD_HOST") from None
-    if "/." not in joined:
-        return joined
-    from cfetch.manifest.dot_segments import remove_dots  # few links have such segments
-
-    return remove_dots(joined)
-
-
-def _join(text: str, find_base: Callable[[], str | None]) -> str:
-    is_plain = _PLAIN_RELATIVE.match(text)
-    if not _VISIBLE.match(text) or (not is_plain and _SCHEME.match(text)):
-        raise _make_error(text)
-    base_url = find_base()
-    if base_url is None:
-        raise UrlError(
-            "it is relative and there is no base_url; make it absolute, or state base_url (or --base-url)"
-        )
-    if is_object_url(base_url):
-        return base_url + unquote(text.removeprefix("./"))
-    return join_url(base_url, text)
 
 
 @lru_cache(maxsize=256)  # a list has few hosts

@@ -19,10 +19,11 @@ from cfetch.base.secret import printable
 from cfetch.manifest.assembly import name_batch
 from cfetch.manifest.digests import ARIA2_NAMES
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.names import name_range
 from cfetch.manifest.rows import KEYS
-from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.manifest.urls import last_segment
 
 _ARIA2_TYPES = {ours: theirs for theirs, ours in ARIA2_NAMES.items()}
 

@@ -15,7 +15,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
-from cfetch.storage.group_rights import give_destination_to_group, give_state_to_group, refuse_foreign_state
+from cfetch.storage.group_rights import refuse_foreign_state
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import refuse_newer_state
 from cfetch.timeline.files import name_disk
@@ -125,6 +125,8 @@ def open_to_group(where: Places, settings: Settings) -> None:
     if not settings.group:
         _ask(where.state, partial(refuse_foreign_state, where.state, asks_for_group=False), limit_s)
         return
+    from cfetch.storage.group_sharing import give_destination_to_group, give_state_to_group
+
     for root in where.directories:
         state = root / STATE_NAME
         try:

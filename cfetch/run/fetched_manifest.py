@@ -12,7 +12,7 @@ import msgspec
 
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
-from cfetch.base.schemes import find_doi, is_object_url, is_repository_url
+from cfetch.base.schemes import find_doi, is_object_url, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.faults import BrokenDocumentError
 from cfetch.manifest.formats.detection import detect_format
@@ -23,7 +23,6 @@ from cfetch.manifest.object_urls import Listing, split_object_url
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.repository_urls import make_link, split_repository_url
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import is_url
 from cfetch.run.listings import find_further_page, find_listing, leads_away, list_files
 from cfetch.run.request_connections import open_transport
 from cfetch.wire.document import MAX_MANIFEST_BYTES, Fetched, fetch_document
@@ -71,7 +70,7 @@ def _fetch(spool: BinaryIO, manifest: str, clock: Clock, network: Network, *, wh
     if is_object_url(manifest):
         own_url = manifest[: manifest.rindex("/") + 1]
     source = Source(spool, own_url=own_url, content_type=fetched.content_type)
-    more = _find_more(source, whole_tree=whole_tree, is_page=is_url(manifest))
+    more = _find_more(source, whole_tree=whole_tree, is_page=is_web(manifest))
     if more is not None:
         _write_rows(spool, more.list_files(clock, network))
         return Opened(spool, own_url, doubt or more.doubt, more.notes)
@@ -121,7 +120,7 @@ def _find_doubt(manifest: str, fetched: Fetched) -> str | None:
     """The reason why the document may lack files of its source; None: there is no such reason."""
     if (doubt := find_further_page(fetched.headers)) is not None:
         return doubt
-    if is_url(manifest) and leads_away(SecretUrl(manifest), fetched.source):
+    if is_web(manifest) and leads_away(SecretUrl(manifest), fetched.source):
         return f"its server redirects it to {fetched.source}, which may be another list; give the URL of that"
     return None
 

@@ -12,10 +12,10 @@ import msgspec
 from cfetch.base.clock import Clock
 from cfetch.base.config.reading import ASKING, STANDARD, ReadingOptions
 from cfetch.base.errors import ConfigError, UsageError
+from cfetch.base.schemes import is_web
 from cfetch.base.secret import SecretText, SecretUrl, printable
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.urls import is_url
 from cfetch.storage.files import local_fault
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.network import Network
@@ -106,7 +106,7 @@ class Renewal:
             from cfetch.wire.refresh import StatementRefresher
 
             return StatementRefresher(chunks, clock)
-        if not is_url(origin.manifest) or origin.options.name_by in ASKING:  # its entries have no names
+        if not is_web(origin.manifest) or origin.options.name_by in ASKING:  # its entries have no names
             return None
         from cfetch.wire.document import fetch_document
         from cfetch.wire.refresh import ManifestRefresher

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
-from cfetch.base.schemes import find_doi, is_repository_url
+from cfetch.base.schemes import find_doi, is_repository_url, is_web
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.urls import is_url
 from cfetch.wire.network import Network, make_network
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def make_list_network(settings: Settings, lists: Collection[str], env: Mapping[s
     Raises UsageError: they are on several hosts, and none is named.
     """
     settings = aim_repository_token(settings, lists, env)
-    hosts = dict.fromkeys(SecretUrl(name).host() for name in lists if is_url(name) and find_doi(name) is None)
+    hosts = dict.fromkeys(SecretUrl(name).host() for name in lists if is_web(name) and find_doi(name) is None)
     return make_network(aim_headers(settings, hosts).network, env)
 
 

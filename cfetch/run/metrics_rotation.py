@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from cfetch.base.errors import UsageError
-from cfetch.manifest.compressed import import_zstd
+from cfetch.manifest.decompression import import_zstd
 from cfetch.show.metrics import PACKED
 from cfetch.show.metrics_reading import order_of_runs
 from cfetch.storage.files import open_replacement

@@ -4,12 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, UsageError
-from cfetch.base.records import NOT_DECODED
-from cfetch.manifest.compressed import import_zstd
 from cfetch.run.volumes import Volumes
 from cfetch.show.metrics import PACKED
 from cfetch.storage.files import STATE_NAME, local_fault, make_private
@@ -17,12 +13,12 @@ from cfetch.storage.files import STATE_NAME, local_fault, make_private
 if TYPE_CHECKING:
     from cfetch.manifest.entries import Frozen
 
-MOST_LINE_BYTES = 2 << 20  # a row is at most 1 MiB
-
 
 def check_metrics_library(settings: Settings) -> None:
     """Raise UsageError if metrics are to be compressed, or put into tables, and the library is not there."""
     if settings.metrics and settings.metrics.endswith(PACKED):
+        from cfetch.manifest.decompression import import_zstd  # most are neither
+
         import_zstd()
     if settings.metrics_tables and find_spec("pyarrow") is None:
         raise UsageError("--metrics-tables needs pyarrow; install it: pip install 'cfetch[parquet]'")
@@ -57,38 +53,6 @@ def _may_replace(path: Path) -> bool:
     from cfetch.show.metrics_reading import is_metrics  # most runs write a file of their own
 
     return is_metrics(path)
-
-
-def find_failures_path(name: str, manifest: str) -> Path:
-    """Return the path of the manifest of failures; it may replace an older one.
-
-    Raises:
-        ConfigError: something else is there.
-        LocalFault: the file there cannot be read.
-    """
-    try:
-        from cfetch.storage.outputs import find_output  # only a place that the user names
-
-        path = find_output(Path(name).absolute())
-        if path.is_file():
-            if Path(manifest).is_file() and path.samefile(manifest):
-                raise ConfigError(f"failures is {path}, the manifest itself; name another file")
-            with path.open("rb") as file:
-                line = file.readline(MOST_LINE_BYTES)
-            if line and not _is_row(line):
-                raise ConfigError(f"failures is {path}, which holds something else; name another file")
-    except OSError as error:
-        raise local_fault(error, f"cannot write the failures to {name}") from None
-    return path
-
-
-def _is_row(line: bytes) -> bool:
-    """Whether a manifest of failures may begin with this line."""
-    try:
-        row = msgspec.json.decode(line)
-    except NOT_DECODED:
-        return False
-    return isinstance(row, dict) and not {"url", "version"}.isdisjoint(row)
 
 
 def refuse_wanted_place(option: str, path: Path, volumes: Volumes, plan: "Frozen") -> None:

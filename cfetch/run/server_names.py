@@ -19,12 +19,12 @@ from cfetch.base.errors import SourceError
 from cfetch.base.secret import printable
 from cfetch.manifest.checked_entries import freeze_again
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, UrlError
 from cfetch.manifest.fields import FieldError, Headers, check_path
 from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.names import name_range
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.manifest.urls import last_segment
 from cfetch.run.known_names import KnownNames
 from cfetch.run.request_connections import open_transport
 from cfetch.storage.resume import identity_of

@@ -133,11 +133,6 @@ class StreamEngine(LocalEngine):
         outbox.give_away = lambda index: self._order(lambda *_: self._give_away(index))
         outbox.stop = self.stop
 
-    @property
-    def most_held_bytes(self) -> int:
-        """The most bytes that were held, or promised to entries under way, at a time."""
-        return self._window.most_bytes
-
     def _give_away(self, index: int) -> None:
         if self._streaming is not None:
             self._streaming.give_away(index)

@@ -29,7 +29,7 @@ import msgspec
 
 from cfetch.base.config.option_table import PLACES
 from cfetch.base.config.settings import GROWN
-from cfetch.base.records import AttemptRecord, Digest, EventRecord, FileRecord, Tail
+from cfetch.base.records import Digest, EventRecord, FileRecord, Tail
 
 BOUNDS = (
     *("nothing", "stopped", "flush", "retry", "pause", "slow file", "large file", "host limit"),
@@ -40,8 +40,6 @@ LEAST_S = 1.0
 LEAST_SHARE = 0.1
 LEARNED = "more were not faster, or it could not bear more"
 FULL = 0.8  # a limit of which this share was used on average was reached nearly all the time
-WAITED = 3  # entries: if this many begin in the tail, they had waited for a place
-AT_ONCE = 0.1  # share of the tail: entries that begin earlier may have begun together
 
 
 class RunLimits(NamedTuple):
@@ -163,61 +161,16 @@ class Ending:
             return limited
         began_s = find_tail(latest, limits.places)
         if self.last_byte_s - began_s >= least_s:
-            return self._explain_tail(latest, began_s, limits, elapsed_s)
+            from cfetch.show.last_file import find_tail_cause  # a short run waits for no last file
+
+            tail = find_tail_cause(
+                latest, began_s, self.last_byte_s, self._paused_s, limits.places, limits.segments
+            )
+            if tail.bound != "host limit":
+                return tail
+            if not self._is_sparse:
+                return msgspec.structs.replace(tail, reason=self._find_reason(tail.host or "", limits))
         return self._explain_run(limits, elapsed_s)
-
-    def _explain_tail(
-        self, latest: Sequence[FileRecord], began_s: float, limits: RunLimits, elapsed_s: float
-    ) -> Tail:
-        end_s = self.last_byte_s
-        seconds = end_s - began_s
-        last = max(latest, key=lambda record: max(attempt.end_s for attempt in record.attempts))
-        if last.status == "skipped":
-            return Tail()  # its server was only asked whether it has changed: it has no rate, and no advice
-        busy_s = sum(_overlap_s(attempt, began_s, end_s) for record in latest for attempt in record.attempts)
-        middle_s = (began_s + end_s) / 2
-        common = Tail(
-            seconds=round(seconds, 3),
-            idle_places=round(max(0.0, limits.places - busy_s / seconds), 1),
-            files=sum(record.start_s <= middle_s <= record.end_s for record in latest),
-            id=last.id,
-            path=last.path,
-            host=last.attempts[-1].mirror or last.host,
-            volume=last.volume,
-            size_bytes=last.known_size_bytes,
-            segments=limits.segments,
-        )
-        begun = [record for record in latest if record.start_s > began_s + AT_ONCE * seconds]
-        late = sum((record.attempts[-1].mirror or record.host) == common.host for record in begun)
-        if late >= WAITED and self._is_sparse:
-            return self._explain_run(limits, elapsed_s)
-        if late >= WAITED:
-            return msgspec.structs.replace(
-                common,
-                bound="host limit",
-                limit=max(1, round(busy_s / seconds)),
-                id=None,
-                path=None,
-                reason=self._find_reason(common.host or "", limits),
-            )
-        waited_s = seconds - sum(_overlap_s(attempt, began_s, end_s) for attempt in last.attempts)
-        is_paused = self._paused_s.get(common.host or "", 0.0) > 0
-        if waited_s > seconds / 2 and not is_paused and len(last.attempts) == 1:
-            # It was never tried before: it waited for another one, as for the first answer of their host.
-            last = max(
-                latest, key=lambda record: sum(_overlap_s(each, began_s, end_s) for each in record.attempts)
-            )
-            common = msgspec.structs.replace(
-                common, id=last.id, path=last.path, volume=last.volume, size_bytes=last.known_size_bytes
-            )
-        elif waited_s > seconds / 2:
-            failed = [attempt.error for attempt in last.attempts if attempt.error]
-            return msgspec.structs.replace(
-                common, bound="pause" if is_paused else "retry", reason=failed[-1] if failed else None
-            )
-        from cfetch.show.last_file import explain_file  # a short run waits for no last file
-
-        return explain_file(common, last, latest, began_s)
 
     def _find_reason(self, host: str, limits: RunLimits) -> str | None:
         """Why a host got no more places; None: it got as many as ``--per-host`` states."""
@@ -281,7 +234,3 @@ def find_tail(records: Sequence[FileRecord], places: int) -> float:
 
 def _is_rate(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and 0 < value < 1 << 63
-
-
-def _overlap_s(attempt: AttemptRecord, from_s: float, to_s: float) -> float:
-    return max(0.0, min(attempt.end_s, to_s) - max(attempt.start_s, from_s))

@@ -20,7 +20,6 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.events import EntriesFinished, EntryFinished, Event, RunExplained, RunFinished, RunStarted
 from cfetch.base.records import Count
 from cfetch.base.secret import printable
-from cfetch.manifest.compressed import import_zstd
 from cfetch.show.event_records import make_event_record
 from cfetch.storage.group_rights import is_for_group
 from cfetch.storage.hanging_calls import Call, call_within
@@ -68,8 +67,11 @@ class MetricsFile:
         self._encoder = msgspec.json.Encoder()
         self._records: list[msgspec.Struct] = []  # not encoded yet
         self._buffer = bytearray()
-        zstd = import_zstd() if path.suffix == PACKED else None
-        self._compressor = None if zstd is None else zstd.ZstdCompressor()
+        self._compressor = None
+        if path.suffix == PACKED:
+            from cfetch.manifest.decompression import import_zstd  # most metrics stay as they are
+
+            self._compressor = import_zstd().ZstdCompressor()
         self._array = path.name.removesuffix(PACKED).endswith(".json")
         self._separator = b"[\n" if self._array else b""
         self._flushed_s = 0.0

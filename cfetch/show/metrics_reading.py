@@ -14,7 +14,8 @@ import msgspec
 from cfetch.base.errors import UsageError
 from cfetch.base.records import NOT_DECODED, EndRecord, EventRecord, FileRecord
 from cfetch.base.secret import hide_login, printable
-from cfetch.manifest.compressed import is_compressed, is_zstd, open_decompressor
+from cfetch.manifest.compressed import is_compressed, is_zstd
+from cfetch.manifest.decompression import open_decompressor
 from cfetch.show.metrics import PACKED, RunHeader
 from cfetch.storage.files import input_fault
 

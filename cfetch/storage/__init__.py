@@ -7,7 +7,8 @@ gets a final name.
 Read in this order::
 
     volume.py  volume_values.py    the ports ``Volume``, ``Part``, ``Sink``; what a volume says
-    part.py  running_hash.py  spare_memory.py   one entry's bytes, verified; hash and memory beside the loop
+    part.py  part_state.py  spare_memory.py   one entry's bytes, verified; memory that is used again
+    running_hash.py  file_hash.py   a hash beside the loop; the hash of a file that is there
     part_file.py  joining.py    the file of a part, step by step; one file joined from several parts
     held_ranges.py        which bytes are held while several segments are brought (pure)
     resume.py             whether a run may continue an earlier part: its name and its note (pure)
@@ -28,7 +29,7 @@ Read in this order::
     descriptors.py  hanging_calls.py  occupancy.py    descriptors; calls that may hang; who is at work here
     tree.py               trees that are only read
     buckets/              object stores as volumes and as sources
-    files.py  outputs.py  group_rights.py    own files; those that the user names for results; groups
+    files.py  outputs.py  group_rights.py  group_sharing.py   own files; those that the user names; groups
     own_databases.py  generations.py    SQLite; a tree at a moment
     locks.py  lock_holders.py    locks of the kernel; who has one, and for how long
     claims.py             who may delete what a source no longer has

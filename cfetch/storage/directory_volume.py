@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 from cfetch.base.errors import Blocked, Unstorable
 from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory, spare_foreign
-from cfetch.storage.disk import Disk, InlineDisk
-from cfetch.storage.part import INLINE, Part, hash_and_close
+from cfetch.storage.disk import INLINE, Disk, InlineDisk
+from cfetch.storage.part import Part
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.resume import BATCH
 from cfetch.storage.standing_files import StandingFiles
@@ -244,6 +244,8 @@ async def _verify_file(directory: Directory, disk: Disk, existing: str, entry: E
     descriptor = await disk.call(lambda: directory.open_existing(entry.path), undo=_close)
     if descriptor is None:
         return None
+    from cfetch.storage.file_hash import hash_and_close  # few files stand before a run
+
     hex_digest = await hash_and_close(descriptor, algorithm, size_bytes, entry.path, disk)
     return Standing(algorithm) if hex_digest == entry.digest.hex else None
 

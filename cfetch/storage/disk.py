@@ -97,3 +97,6 @@ class InlineDisk:
     def oldest_s(self, now_s: float) -> float:  # noqa: ARG002
         """Always 0: the caller has the event loop, so no call is under way."""
         return 0.0
+
+
+INLINE = InlineDisk()

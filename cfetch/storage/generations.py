@@ -16,7 +16,8 @@ from pathlib import Path
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 from cfetch.storage.files import STATE_NAME, on_disk
-from cfetch.storage.group_rights import for_group, give_destination_to_group, is_for_group
+from cfetch.storage.group_rights import for_group, is_for_group
+from cfetch.storage.group_sharing import give_destination_to_group
 from cfetch.storage.lacking import LINKS, flush_file_system
 from cfetch.storage.tree import ReadOnlyTree
 

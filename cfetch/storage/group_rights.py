@@ -18,15 +18,15 @@ from pathlib import Path
 from cfetch.base.errors import ConfigError, LocalFault
 from cfetch.storage.lacking import set_mode
 
-_OF_GROUP = stat.S_ISGID | stat.S_IRWXG
-_GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
+OF_GROUP = stat.S_ISGID | stat.S_IRWXG
+GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
 _UMASK = threading.Lock()
 
 
 def is_for_group(status: os.stat_result) -> bool:
     """Whether this is the status of a directory of a state that a group shares."""
     mode = status.st_mode
-    return stat.S_ISDIR(mode) and mode & (_OF_GROUP | stat.S_IRWXO) == _OF_GROUP
+    return stat.S_ISDIR(mode) and mode & (OF_GROUP | stat.S_IRWXO) == OF_GROUP
 
 
 def may_share(status: os.stat_result) -> bool:
@@ -60,10 +60,10 @@ def create_file(name: str | Path, flags: int, mode: int, *, dir_fd: int | None =
     """
     is_shared = is_for_group(_stat_parent(name, dir_fd))
     with for_group(is_shared=is_shared):
-        descriptor = os.open(name, flags, mode | _GROUP_FILE if is_shared else mode, dir_fd=dir_fd)
+        descriptor = os.open(name, flags, mode | GROUP_FILE if is_shared else mode, dir_fd=dir_fd)
     if is_shared:
         with suppress(PermissionError):  # it was there, and is another member's
-            set_mode(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | _GROUP_FILE)
+            set_mode(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) | GROUP_FILE)
     return descriptor
 
 
@@ -74,7 +74,7 @@ def make_file(path: Path) -> None:
         if stat.S_ISREG(mode):
             if is_for_group(path.parent.stat()):
                 with suppress(PermissionError):  # it is another member's
-                    path.chmod(stat.S_IMODE(mode) | _GROUP_FILE)
+                    path.chmod(stat.S_IMODE(mode) | GROUP_FILE)
             return
     os.close(create_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
@@ -95,13 +95,14 @@ def make_for_group(name: str | bytes | Path, mode: int, *, dir_fd: int | None = 
     """Make a directory that the group may use. Raises OSError."""
     with for_group():
         os.mkdir(name, mode | stat.S_IRWXG, dir_fd=dir_fd)
-    _open_to_group(name, dir_fd=dir_fd)  # the directory above may not pass its group on
+    open_directory_to_group(name, dir_fd=dir_fd)  # the directory above may not pass its group on
 
 
-def _open_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> None:
+def open_directory_to_group(name: str | bytes | Path, *, dir_fd: int | None = None) -> None:
+    """Let the group of a directory use it, and what is made in it. Raises OSError."""
     status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    if status.st_mode & _OF_GROUP != _OF_GROUP:
-        os.chmod(name, stat.S_IMODE(status.st_mode) | _OF_GROUP, dir_fd=dir_fd)
+    if status.st_mode & OF_GROUP != OF_GROUP:
+        os.chmod(name, stat.S_IMODE(status.st_mode) | OF_GROUP, dir_fd=dir_fd)
 
 
 def give_files_to_group(directory: Path) -> None:
@@ -115,43 +116,8 @@ def give_files_to_group(directory: Path) -> None:
                 status = path.lstat()
                 if stat.S_ISDIR(status.st_mode):
                     give_files_to_group(path)
-                elif stat.S_ISREG(status.st_mode) and status.st_mode & _GROUP_FILE != _GROUP_FILE:
-                    path.chmod(stat.S_IMODE(status.st_mode) | _GROUP_FILE)
-
-
-def give_destination_to_group(root: Path) -> None:
-    """Let the directory's group put files there; make it if it is missing. Raises LocalFault, OSError."""
-    root.mkdir(parents=True, exist_ok=True)
-    status = root.stat()
-    if status.st_mode & _OF_GROUP == _OF_GROUP:
-        return
-    if os.geteuid() not in (0, status.st_uid):
-        who = _name_user(status.st_uid)
-        raise LocalFault(f"{root} belongs to {who}, who can share it with its group: chmod g+rwxs {root}")
-    _open_to_group(root)
-
-
-def give_state_to_group(state: Path) -> None:
-    """Share the state, and what is in it, with the group of its directory. Raises LocalFault, OSError."""
-    state.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        make_for_group(state, 0o700)
-    status = state.lstat()
-    if is_for_group(status):
-        return
-    if os.geteuid() not in (0, status.st_uid) or stat.S_ISLNK(status.st_mode):
-        raise LocalFault(_tell_owner(state, status.st_uid))
-    for beneath, names, files in os.walk(state, topdown=False):
-        for name in files:
-            path = Path(beneath, name)
-            if stat.S_ISREG(path.lstat().st_mode):
-                path.chmod(stat.S_IMODE(path.lstat().st_mode) | _GROUP_FILE)
-        for name in names:
-            path = Path(beneath, name)
-            if not path.is_symlink():
-                path.chmod(_OF_GROUP | stat.S_IRWXU)
-                os.chown(path, -1, status.st_gid)
-    state.chmod(_OF_GROUP | stat.S_IRWXU)  # last: a killed run begins anew
+                elif stat.S_ISREG(status.st_mode) and status.st_mode & GROUP_FILE != GROUP_FILE:
+                    path.chmod(stat.S_IMODE(status.st_mode) | GROUP_FILE)
 
 
 def refuse_foreign_state(state: Path, *, asks_for_group: bool | None = None) -> None:
@@ -169,22 +135,24 @@ def refuse_foreign_state(state: Path, *, asks_for_group: bool | None = None) -> 
     if may_share(status):
         if asks_for_group is False:
             raise ConfigError(
-                f"{state} belongs to {_name_user(status.st_uid)}, who shares it with a group of yours, and "
+                f"{state} belongs to {name_user(status.st_uid)}, who shares it with a group of yours, and "
                 "all of the group could read the links of this run; if that is meant, give --group"
             )
     elif not os.access(state, os.R_OK | os.W_OK | os.X_OK):
-        raise LocalFault(_tell_owner(state, status.st_uid))
+        raise LocalFault(tell_owner(state, status.st_uid))
 
 
-def _tell_owner(state: Path, uid: int) -> str:
-    who = _name_user(uid)
+def tell_owner(state: Path, uid: int) -> str:
+    """Say whose the state is, and what to do."""
+    who = name_user(uid)
     return (
         f"{state} belongs to {who}, and you may not write there; name another --to, or let {who} share it "
         "with a group of yours: chgrp it, and run the download with --group"
     )
 
 
-def _name_user(uid: int) -> str:
+def name_user(uid: int) -> str:
+    """The user's name, for messages."""
     import pwd  # only for messages
 
     with suppress(KeyError):

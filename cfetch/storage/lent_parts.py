@@ -18,8 +18,9 @@ from cfetch.manifest.entry import Entry
 from cfetch.storage import volume
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import Disk
+from cfetch.storage.file_hash import READ_BYTES
 from cfetch.storage.held_ranges import HeldRanges
-from cfetch.storage.part import READ_BYTES, Part
+from cfetch.storage.part import Part
 from cfetch.storage.resume import Note, identity_of, must_ask, owner_of
 from cfetch.storage.salvage import Salvage
 from cfetch.storage.staging import Leftover

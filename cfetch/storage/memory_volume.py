@@ -19,8 +19,8 @@ from cfetch.base.errors import Corrupt
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.part import SegmentSink
+from cfetch.storage.part_state import PartHash, PartState
 from cfetch.storage.resume import proof_of
-from cfetch.storage.running_hash import PartHash
 from cfetch.storage.volume_values import BatchRecord, Ended, Holding, Standing
 
 if TYPE_CHECKING:
@@ -56,39 +56,22 @@ class Room(Protocol):
         """Give back what ``lend`` has lent."""
 
 
-class MemoryPart:
+class MemoryPart(PartState):
     """Implements ``volume.Part``; ``index`` is the entry's."""
 
     __slots__ = (
         "_buffer",
-        "_hash",
         "_lent_bytes",
         "_volume",
-        "entry",
         "index",
-        "last_modified",
-        "position",
-        "ranges",
-        "segment",
-        "stated",
-        "total_bytes",
-        "validator",
     )
 
     def __init__(self, volume: "MemoryVolume", entry: Entry, index: int, *, lent_bytes: int = 0) -> None:
+        super().__init__(entry)
         self._volume = volume
         self._lent_bytes = lent_bytes  # it is a second part: the first counts for the entry
         self._buffer: io.BytesIO | mmap.mmap = io.BytesIO()
-        self._hash = PartHash(entry)
-        self.entry = entry
         self.index = index
-        self.position = 0
-        self.validator: str | None = None
-        self.last_modified: str | None = None
-        self.stated: Digest | None = None
-        self.total_bytes: int | None = None
-        self.ranges: HeldRanges | None = None
-        self.segment: Segment | None = None
 
     def write(self, data: Bytes) -> None:
         """Take the next bytes."""
@@ -180,44 +163,23 @@ class MemoryPart:
             return None
         return type(self)(self._volume, self.entry, self.index, lent_bytes=size_bytes)
 
-    def release_segment(self) -> None:
-        """Implements ``volume.Sink.release_segment``."""
-        if self.ranges is not None and self.segment is not None:
-            self.ranges.give_back(self.segment)
-            self.segment = None
-
-    def forget(self, segment: "Segment") -> None:
-        """Drop the bytes of ``segment``; they are missing again."""
-        if self.ranges is None or segment.start == segment.position:
-            return
-        self.ranges.forget(segment)
-        self.position = self.ranges.held_bytes
-        if segment.start < self._hash.seen_bytes:
-            self._hash = PartHash(self.entry)
-            self._hash.begin(self.stated)
-
-    @property
-    def has_rest(self) -> bool:
-        """Whether bytes that came out of order are not hashed yet."""
-        running = self._hash.running
-        if running is None:
-            return self.stated is not None and self.position > 0
-        return self.ranges is not None and self._hash.seen_bytes != self.position
-
     async def hash_rest(self) -> None:
-        """Hash the bytes that the hash has not seen."""
+        """Hash the bytes that the hash has not seen. Raises OSError: they cannot be read."""
         if not self.has_rest:
             return
-        if self._hash.running is None:
-            self._hash.begin(self.stated)
+        self._hash.begin(self.stated)
         running = self._hash.running
         assert running is not None
+        while self._hash.seen_bytes < self.position:
+            begin, end = self._hash.seen_bytes, min(self.position, self._hash.seen_bytes + HASHED_BYTES)
+            await asyncio.to_thread(lambda: running.update(self._read(begin, end)))  # noqa: B023 - it is awaited
+            self._hash.seen_bytes = end
+
+    def _read(self, begin: int, end: int) -> bytes:
+        """A copy of some of the bytes."""
         buffer = self._buffer
         with memoryview(buffer) if isinstance(buffer, mmap.mmap) else buffer.getbuffer() as view:
-            while self._hash.seen_bytes < self.position:
-                end = min(self.position, self._hash.seen_bytes + HASHED_BYTES)
-                await asyncio.to_thread(running.update, bytes(view[self._hash.seen_bytes : end]))
-                self._hash.seen_bytes = end
+            return bytes(view[begin:end])
 
     def change_source(self, *, mirror: bool) -> None:  # noqa: ARG002 - no later run gets the validator
         """Note that the next bytes come from another source."""

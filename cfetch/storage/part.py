@@ -7,61 +7,24 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from cfetch.base.errors import Corrupt, LocalFault
-from cfetch.base.secret import printable
-from cfetch.manifest.digests import Bytes, Hash, new_hash
-from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.manifest.digests import Bytes
+from cfetch.manifest.entry import Digest, Entry
 from cfetch.storage.directory import Directory
-from cfetch.storage.disk import Disk, InlineDisk
-from cfetch.storage.files import volume_fault
+from cfetch.storage.disk import INLINE, Disk
 from cfetch.storage.part_file import PartFile, PartNotes
+from cfetch.storage.part_state import PartHash, PartState
 from cfetch.storage.resume import WORTH_KEEPING_BYTES, Note, must_ask, proof_of
-from cfetch.storage.running_hash import PartHash
 from cfetch.storage.spare_memory import keep_piece
 from cfetch.storage.staging import Leftover
 
 if TYPE_CHECKING:
     from cfetch.storage.held_ranges import HeldRanges, Segment
 
-INLINE = InlineDisk()
-READ_BYTES = 1 << 20
 NOTE_EVERY_BYTES = 2 << 20  # in ranges: the most that kill -9 loses; a note takes 0.1 ms, 1 % at 200 MB/s
 NOTE_SHARE, NOTE_LEAST_BYTES = 16, 256 << 10  # a smaller file loses a sixteenth; its notes cost 0.5 ms a MiB
-READS_PER_TURN = 16  # 16 MiB, 10 ms: much more than a switch of threads, and still a prompt stop
 
 
-async def hash_and_close(
-    descriptor: int, algorithm: str, size_bytes: int, path: SafePath, disk: Disk = INLINE
-) -> str:
-    """Hash an open file, and close it; return the hex digest. Can be cancelled. Raises LocalFault."""
-    running = new_hash(algorithm, size_bytes)
-    await _read_and_close(descriptor, running, path, disk)
-    return running.hexdigest()
-
-
-async def _read_and_close(descriptor: int, running: Hash, path: SafePath, disk: Disk) -> None:
-    """Read a file; a small file without a thread if possible, as a thread would cost more."""
-
-    def read(times: int) -> bool:
-        try:
-            for _ in range(times):
-                chunk = file.read(READ_BYTES)
-                running.update(chunk)
-                if len(chunk) < READ_BYTES:
-                    return False
-        except OSError as error:
-            raise volume_fault(error, f"cannot read {printable(path)}") from None
-        return True
-
-    file = os.fdopen(descriptor, "rb")
-    try:
-        more = await disk.call(lambda: read(1))
-        while more:
-            more = await disk.long(lambda: read(READS_PER_TURN))
-    finally:
-        disk.tidy(file.close)  # it waits for a read under way, which may hang
-
-
-class Part:
+class Part(PartState):
     """One entry's bytes on their way. ``disk`` carries out all steps on the file, in order.
 
     ``entry`` is the entry of the bytes, ``file`` is their file. ``position`` is the number of bytes held, and
@@ -80,21 +43,12 @@ class Part:
     is_joined: ClassVar[Literal[False]] = False  # for the publisher: it is no file of several parts
 
     __slots__ = (
-        "_hash",
         "_is_over",
         "_line",
         "_notes",
         "_volume",
         "disk",
-        "entry",
         "file",
-        "last_modified",
-        "position",
-        "ranges",
-        "segment",
-        "stated",
-        "total_bytes",
-        "validator",
     )
 
     def __init__(
@@ -107,21 +61,13 @@ class Part:
         keeps_time: bool = True,
     ) -> None:
         """``keeps_time``: the file gets the time of its last change that the server states."""
+        super().__init__(entry)
         self._volume = volume
         self.disk = disk
         self._line = disk.line
-        self.entry = entry
         self.file = PartFile(volume, entry, raises=disk is INLINE, is_second=is_second, keeps_time=keeps_time)
         self._notes = PartNotes(entry, self.file, disk)
         self._is_over = False  # no more bytes are to be written
-        self._hash = PartHash(entry)
-        self.ranges: HeldRanges | None = None
-        self.segment: Segment | None = None  # in ranges: the segment that its owner brings
-        self.position = 0
-        self.validator: str | None = None
-        self.last_modified: str | None = None
-        self.stated: Digest | None = None
-        self.total_bytes: int | None = None  # the file's size as the reply stated it
 
     def write(self, data: Bytes) -> None:
         """Append bytes. Raises LocalFault if the disk refuses them, or has refused earlier bytes."""
@@ -211,29 +157,11 @@ class Part:
         keeps_time = self.file.keeps_time
         return Part(self._volume, self.entry, self.disk, is_second=True, keeps_time=keeps_time)
 
-    def release_segment(self) -> None:
-        """Implements ``volume.Sink.release_segment``."""
-        if self.ranges is not None and self.segment is not None:
-            self.ranges.give_back(self.segment)
-            self.segment = None
-
     def forget(self, segment: "Segment") -> None:
-        """Drop the bytes of ``segment``, as they cannot be trusted; they are missing again."""
-        if self.ranges is None or segment.start == segment.position:
-            return
-        self.ranges.forget(segment)
-        self.position = self.ranges.held_bytes
-        if segment.start < self._hash.seen_bytes:
-            self._hash = PartHash(self.entry)
-            self._hash.begin(self.stated)
-        self._notes.note_ranges(self.ranges, self.validator)
-
-    @property
-    def has_rest(self) -> bool:
-        """Implements ``volume.Part.has_rest``."""
-        if self._hash.running is None:
-            return self.stated is not None and self.position > 0
-        return self.ranges is not None and self._hash.seen_bytes != self.position
+        """Drop the bytes of ``segment``, on the disk too."""
+        if self.ranges is not None and segment.start != segment.position:
+            super().forget(segment)
+            self._notes.note_ranges(self.ranges, self.validator)
 
     async def hash_rest(self) -> None:
         """Read the bytes that the hash has not seen; needed before ``verify``. Raises LocalFault."""
@@ -243,9 +171,13 @@ class Part:
             seen, running = self._hash.seen_bytes, self._hash.running.copy()
         else:  # the server has stated the hash when bytes of an earlier run were there already
             assert self.stated is not None
+            from cfetch.manifest.hashing import new_hash
+
             seen, running = 0, new_hash(self.stated.algorithm)
+        from cfetch.storage.file_hash import read_and_close  # most parts are hashed as their bytes come
+
         descriptor = await self.disk.call(lambda: self.file.reader(seen), undo=os.close)
-        await _read_and_close(descriptor, running, self.entry.path, self.disk)
+        await read_and_close(descriptor, running, self.entry.path, self.disk)
         self._hash.running, self._hash.seen_bytes = running, self.position
 
     async def adopt(self, leftover: Leftover, note: Note | None) -> None:
@@ -278,7 +210,9 @@ class Part:
             return
         # the running hash must have met the bytes that are there before the next ones are appended
         if self._hash.running is not None:
-            await _read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self.disk)
+            from cfetch.storage.file_hash import read_and_close  # few parts are of earlier runs
+
+            await read_and_close(os.dup(self.file.fd), self._hash.running, self.entry.path, self.disk)
         self.position = await self.disk.call(lambda: self.file.end(last_byte))
 
     def change_source(self, *, mirror: bool) -> None:

@@ -23,8 +23,7 @@ import msgspec
 
 from cfetch.base.errors import Blocked, CfetchError, LocalFault
 from cfetch.storage.directory import Directory
-from cfetch.storage.disk import Disk
-from cfetch.storage.part import INLINE
+from cfetch.storage.disk import INLINE, Disk
 from cfetch.storage.volume_values import BatchRecord, Ended
 
 if TYPE_CHECKING:

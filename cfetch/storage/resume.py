@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,9 +26,11 @@ from cfetch.base.errors import Corrupt
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.schemes import DEFAULT_PORTS
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.digests import Hash
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.manifest.urls import strip_signature
+
+if TYPE_CHECKING:
+    from cfetch.manifest.hashing import Hash
 
 WORTH_KEEPING_BYTES = 1 << 20  # fewer bytes are fetched in 0.1 s at 100 Mbit/s; a note would cost more
 
@@ -162,7 +165,7 @@ def note_for(
 
 def proof_of(
     position: int,
-    running: Hash | None,
+    running: "Hash | None",
     size_bytes: int | None,
     digest: Digest | None,
     stated: Digest | None = None,

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 
-from cfetch.manifest.digests import Bytes, Hash, new_hash
-from cfetch.manifest.entry import Digest, Entry
+from cfetch.manifest.digests import Bytes
+from cfetch.manifest.hashing import Hash, new_hash
 from cfetch.storage.spare_memory import BLOCK_BYTES, keep_piece
 
 LARGE_BYTES = 4 << 20  # a smaller file is hashed in 3 ms
@@ -27,28 +27,8 @@ def new_running_hash(algorithm: str, size_bytes: int | None) -> Hash:
     return running if size_bytes is None or size_bytes < LARGE_BYTES else RunningHash(running)
 
 
-class PartHash:
-    """The hash of a part's bytes, from the first byte on: the manifest's hash, else the server's, else none.
-
-    ``seen_bytes``: the number of hashed bytes, if the part is in ranges.
-    """
-
-    __slots__ = ("_entry", "running", "seen_bytes")
-
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
-        self.running: Hash | None = None
-        self.seen_bytes = 0
-        self.begin(entry.digest)
-
-    def begin(self, expected: Digest | None) -> None:
-        """Begin the hash, unless it has begun or none is expected; no byte may have come yet."""
-        if self.running is None and expected is not None:
-            self.running = new_running_hash(expected.algorithm, self._entry.size_bytes)
-
-
 class RunningHash:
-    """Implements ``digests.Hash``. ``update`` keeps the bytes it is given until a thread has hashed them."""
+    """Implements ``hashing.Hash``. ``update`` keeps the bytes it is given until a thread has hashed them."""
 
     __slots__ = ("_handed", "_hashed_bytes", "_lock", "_pieces", "_running", "_taken_bytes")
 

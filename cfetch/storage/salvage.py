@@ -12,8 +12,8 @@ import msgspec
 
 from cfetch.manifest.entry import Entry
 from cfetch.storage.directory import Directory
-from cfetch.storage.disk import Disk
-from cfetch.storage.part import INLINE, Part
+from cfetch.storage.disk import INLINE, Disk
+from cfetch.storage.part import Part
 from cfetch.storage.resume import BATCH, IN_RANGES, Note, fits, owner_of, part_name, read_note
 from cfetch.storage.staging import Leftover, boot_id
 

@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from cfetch.base.errors import LocalFault
-from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Digest, Entry
+from cfetch.manifest.hashing import new_hash
 from cfetch.storage.directory import Directory
 from cfetch.storage.resume import identity_of
 from cfetch.storage.volume_values import SourceRecord

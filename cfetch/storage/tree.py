@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, Self
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.secret import printable
-from cfetch.manifest.digests import new_hash
+from cfetch.manifest.hashing import new_hash
 from cfetch.storage.files import STATE_NAME, input_fault, local_fault
 
 READ_BYTES = 1 << 20

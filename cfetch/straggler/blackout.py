@@ -89,6 +89,8 @@ class Blackouts:
             host.moved_s = now_s if moves else host.moved_s
             host.came_s = now_s if name in came else host.came_s
             if len(of_host) < LEAST_CROWD:
+                if moves:  # else the next crowd would be taken for the one that stood still
+                    host.stood = host.revived_s = None
                 chosen += _list_lost_handshakes(host, of_host, now_s)
             elif host.stood is not None:
                 chosen += self._wait_for_life(host, of_host, now_s, moves=moves)

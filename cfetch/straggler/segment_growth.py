@@ -69,12 +69,13 @@ class _File:
         self.step_bps: float | None = None  # before a step to few connections
         self.judged_s = began_s  # when that step can be judged
         self.has_passed = False  # a handshake has met no queue
-        self.probed_queue_s: float | None = None  # of its connection, when a look began
+        self.probed_queue_s: float | None = None  # of its connection, when a look was answered
+        self.probed_newest = 0  # the newest other connection then: a look is judged by a newer one
         self.queued_s = -math.inf  # when its connection last stood in a queue
         self.next_s = began_s
         self.hold_s = FIRST_HOLD_S
 
-    def came(self, from_s: float, to_s: float) -> float:
+    def count_bytes(self, from_s: float, to_s: float) -> float:
         """The bytes that have come between two times."""
         return self._held_at(to_s) - self._held_at(from_s)
 
@@ -91,6 +92,10 @@ class _File:
     def is_judging(self) -> bool:
         """Whether a look or a step has no answer yet."""
         return self.probed_queue_s is not None or self.step_bps is not None
+
+    def is_judging_by(self, newest: int) -> bool:
+        """Whether there are connections by which a look or a step can be judged."""
+        return self.step_bps is not None or (self.probed_queue_s is not None and newest != self.probed_newest)
 
     def wait(self, now_s: float) -> None:
         """Look at the link again later."""
@@ -120,14 +125,15 @@ class SegmentGrowth:
         held_bytes: int,
         attempts: int,
         signs: LinkSigns,
+        newest: int,
         new_trip_s: float | None,
         most: int,
     ) -> int:
         """How many connections the file may have; ``LOOK``: one more for a small piece, to look at the link.
 
         ``began_s``: when the first byte came, beyond ``first_bytes`` of earlier tries. ``attempts``: its
-        connections now. ``signs``: of the first one. ``new_trip_s``: the round trip of
-        the newest one's handshake.
+        connections now. ``signs``: of the first one. ``newest``: the key of the newest other one, or 0;
+        ``new_trip_s``: the round trip of its handshake.
         """
         file = self._files.get(entry_id)
         if file is None:
@@ -137,26 +143,27 @@ class SegmentGrowth:
             file.queued_s = now_s if signs.stands_in_queue else file.queued_s
             if file.is_open or signs.usual_s is None:
                 file.answer = most
-            elif attempts > 1 and file.is_judging:
+            elif attempts > 1 and file.is_judging_by(newest):
                 self._judge(file, now_s, signs, new_trip_s)
                 file.answer = most if file.is_open else attempts
             else:
                 file.answer = min(most, self._look(file, now_s, signs))
+                file.probed_newest = newest
         return file.answer
 
     def _look(self, file: _File, now_s: float, signs: LinkSigns) -> int:
         """How many connections may bring a file, by those that bring it."""
         assert signs.usual_s is not None
-        if file.is_judging:  # the others have ended before they were judged
+        if file.is_judging:  # the others have not begun, or have ended before they were judged
             file.wait(now_s)
         stands_s = max(STANDS_S, STANDS_TRIPS * signs.usual_s)
         flowed_s = now_s - file.began_s
-        if flowed_s > stands_s and not file.came(now_s - stands_s, now_s):
+        if flowed_s > stands_s and not file.count_bytes(now_s - stands_s, now_s):
             file.is_open = True
             return ALL
         window_s = min(_window_s(signs.usual_s), flowed_s / 2)
-        lately = file.came(now_s - window_s, now_s)
-        grows = lately > GROWS * file.came(now_s - 2 * window_s, now_s - window_s)
+        lately = file.count_bytes(now_s - window_s, now_s)
+        grows = lately > GROWS * file.count_bytes(now_s - 2 * window_s, now_s - window_s)
         if now_s < file.next_s or flowed_s < FIRST_TRIPS * signs.usual_s or grows:
             return 1
         if not signs.has_lost:
@@ -184,7 +191,7 @@ class SegmentGrowth:
                 file.has_passed, file.probed_queue_s = True, None
         elif file.step_bps is not None and now_s >= file.judged_s:
             window_s = _window_s(signs.usual_s)
-            if file.came(now_s - window_s, now_s) >= WORTH * file.step_bps * window_s:
+            if file.count_bytes(now_s - window_s, now_s) >= WORTH * file.step_bps * window_s:
                 file.is_open = True
             else:
                 file.wait(now_s)

@@ -8,7 +8,7 @@ they are fenced off; ``emptying.py``), ``lock.py``, ``store.py`` (instants on di
 contents of their files), ``full_disk_reserve.py`` (room on a full disk); then the verbs: ``execution.py``,
 ``rollback.py``, ``clean.py``, ``tidying.py`` (after each run), ``archive.py`` (``frozen_plans.py`` removes
 manifests).
-``table.py`` puts the parts together.
+``table.py`` puts the parts together, ``opening.py`` opens what is there; ``course.py`` looks at other runs.
 ``files.py`` and ``owner.py`` are the edges to the machine; ``patient_files.py`` does not wait for ever for a
 disk. ``bucket_files.py`` is the second home of a timeline: an object store, in which one object holds all
 names (``bucket_index.py``).

@@ -15,7 +15,6 @@ nothing has been written by then. Commit is a rename from a name that holds the 
 wakes up after its successor's claim cannot commit; ``attempts`` keeps it from publishing.
 """
 
-import enum
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
@@ -42,14 +41,6 @@ class Completed(NamedTuple):
 
     instant: str
     record: PlanRecord | None
-
-
-class Course(enum.Enum):
-    """What has become of a run: it goes on, it has completed its plan, or it has ended without that."""
-
-    RUNNING = "running"
-    COMPLETED = "completed"
-    ENDED = "ended"
 
 
 class _Claim(NamedTuple):
@@ -124,35 +115,6 @@ def start(
         execution.release()
         raise
     return execution
-
-
-def read_course(table: Table, instant: str, epoch: int) -> Course:
-    """Look what has become of the execution of an epoch. Raises LocalFault."""
-    with on_this_machine(f"cannot look at plan {instant}"):
-        entry = find(table.store.entries(), instant) or table.store.entry(instant)
-        if entry is None:
-            return Course.ENDED
-        if entry.state is State.COMPLETED:
-            return Course.COMPLETED
-        is_live = table.verdict(entry, table.node.wall()).is_live
-    return Course.RUNNING if entry.epoch == epoch and is_live else Course.ENDED
-
-
-def count_completed(table: Table, instant: str) -> int | None:
-    """The files in place by the record of a completed plan; None: there is none. Raises LocalFault."""
-    with on_this_machine(f"cannot look at plan {instant}"), suppress(FileNotFoundError):
-        entry = table.store.entry(instant)
-        record = None if entry is None else table.store.read_plan(entry)
-        if record is not None and record.completion is not None:
-            return record.completion.files
-    return None
-
-
-def find_epoch(table: Table, instant: str) -> int:
-    """The present epoch of a plan; 0: it is not on the timeline. Raises LocalFault."""
-    with on_this_machine(f"cannot look at plan {instant}"):
-        entry = find(table.store.entries(), instant) or table.store.entry(instant)
-    return 0 if entry is None else entry.epoch
 
 
 def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:

@@ -1,7 +1,6 @@
 """One state directory as one process sees it: joins the parts of this room, and answers all verbs."""
 
 import math
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.state_format import FORMAT_NAME, MARKER
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.files import LocalFiles, TimelineFiles, name_disk
-from cfetch.timeline.full_disk_reserve import leave_ballast, use_ballast
+from cfetch.timeline.full_disk_reserve import leave_ballast
 from cfetch.timeline.heartbeat import (
     HEARTBEATS,
     BeatThread,
@@ -310,7 +309,7 @@ def open_table(
         files = _open_files(stack, state, limit_s, as_absent=False)
         home = None
         if bucket is not None:
-            home = _reach_bucket(bucket)
+            home = reach_bucket(bucket)
             home.prove()
         attempts: list[TimelineFiles] = []
         for path in volumes:
@@ -344,7 +343,8 @@ def _mark_format(files: TimelineFiles) -> None:
         files.create(FORMAT_NAME, MARKER, flush=True)
 
 
-def _reach_bucket(url: str) -> "BucketFiles":
+def reach_bucket(url: str) -> "BucketFiles":
+    """Open the state directory that is in a bucket. Raises as ``open_table``."""
     from cfetch.timeline.bucket_files import BucketFiles  # with all of the object stores' code
 
     return BucketFiles(url)
@@ -372,64 +372,3 @@ def _open_files(stack: ExitStack, path: Path, limit_s: float | None, *, as_absen
 def _close_files(files: LocalFiles, place: str, limit_s: float) -> None:
     with suppress(TimeoutError):  # the end of the process closes it
         call_within(limit_s, place, files.close)
-
-
-@contextmanager
-def open_existing(
-    state: Path,
-    volumes: Sequence[Path],
-    heartbeats: Heartbeats,
-    bucket: str | None = None,
-    *,
-    note: Callable[[str], None] = ignore_note,
-) -> Iterator[Table]:
-    """Open an existing timeline, also on a full disk; never makes one. Raises UsageError, LocalFault."""
-    if bucket is not None:
-        _require_timeline(_reach_bucket(bucket))
-        with open_table(state, volumes, heartbeats, bucket=bucket, note=note) as table:
-            yield table
-        return
-    there = _require_local(state, volumes)
-    with (
-        open_table(state, there, heartbeats, note=note) as table,
-        use_ballast(table.files, table.node.owner.token),
-    ):
-        yield table
-
-
-def _require_local(state: Path, volumes: Sequence[Path]) -> list[Path]:
-    """The volumes that are there. Raises UsageError: the directory has no timeline; LocalFault."""
-    try:
-        is_there = (state / TIMELINE).is_dir()
-    except OSError as error:
-        raise local_fault(error, f"cannot read the timeline in {state}") from None
-    if not is_there:
-        raise UsageError(f"there is no timeline in {state}; give the --to or --state of a download")
-    return [volume for volume in volumes if os.path.isdir(volume)]
-
-
-@contextmanager
-def open_to_read(
-    state: Path, volumes: Sequence[Path], heartbeats: Heartbeats, bucket: str | None = None
-) -> Iterator[Table]:
-    """Open an existing timeline to read it, which needs no right to write there: a bucket's by one look.
-
-    Raises UsageError, LocalFault.
-    """
-    if bucket is None:
-        with open_table(state, _require_local(state, volumes), heartbeats, is_view=True) as table:
-            yield table
-        return
-    files = _reach_bucket(bucket)
-    with files.index.read_once():
-        _require_timeline(files)
-        yield Table(files, [], this_node(), heartbeats, bucket=files, is_view=True)
-
-
-def _require_timeline(files: "BucketFiles") -> None:
-    with on_this_machine("cannot read the timeline"):
-        is_there = files.has_timeline()
-    if not is_there:
-        raise UsageError(
-            f"there is no timeline in {printable(files.url)}; give the --to or --state of a download"
-        )

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from cfetch.base.errors import Refused, Transient, UsageError
-from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO, import_zstd
+from cfetch.manifest.decompression import FREE_BYTES, MAX_RATIO, import_zstd
 from cfetch.manifest.digests import Bytes
 
 STEP_BYTES = 1 << 20

@@ -6,6 +6,7 @@ queries of URLs, and of long words that look like a token.
 """
 
 import asyncio
+import codecs
 import html
 import re
 import time
@@ -123,7 +124,8 @@ def find_reason(headers: Headers, body: bytes) -> Reason:
     code, message = _first(headers, _CODE_HEADERS), _first(headers, _MESSAGE_HEADERS)
     region = _first(headers, ("x-amz-bucket-region",))
     if _BODY_START.match(body):
-        said = _read_json(body) if body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in b"{[" else _read_xml(body)
+        plain = body.removeprefix(codecs.BOM_UTF8).lstrip()
+        said = _read_json(plain) if plain[:1] in b"{[" else _read_xml(plain)
         code, message, region = code or said.code, message or said.message, region or said.region
     if not message:
         challenge = {
@@ -249,13 +251,16 @@ def _read_json(body: bytes) -> Reason:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Reason()
+    if isinstance(document, list) and document:  # of Salesforce
+        document = document[0]
     if not isinstance(document, dict):
         return Reason()
     inner = document.get("error", document.get("Error"))
     fields: dict[str, Any] = inner if isinstance(inner, dict) else document
     details = fields.get("errors")
     if isinstance(details, list) and details and isinstance(details[0], dict):
-        fields = {**details[0], **fields, "code": details[0].get("reason", fields.get("code"))}
+        code = details[0].get("reason", fields.get("code") or details[0].get("code"))
+        fields = {**details[0], **fields, "code": code}
     detail = fields.get("detail")
     if isinstance(detail, list) and detail and isinstance(detail[0], dict):  # of FastAPI
         fields = {**fields, **detail[0]}

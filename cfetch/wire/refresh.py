@@ -14,12 +14,14 @@ import msgspec
 from cfetch.base.clock import Clock
 from cfetch.base.errors import LocalFault, ManifestError, Refused, Transient, UsageError
 from cfetch.base.records import NOT_DECODED
+from cfetch.base.schemes import is_web
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.fields import FieldError, check_headers
 from cfetch.manifest.formats.sql_statement import parse_chunk_links
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.urls import UrlError, is_url, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.wire.command import MOST_OUTPUT_BYTES, run_command
 from cfetch.wire.fresh_link import Link
 
@@ -153,7 +155,7 @@ def _read_reply(out: bytes) -> Link:
 def _check_url(text: str) -> SecretUrl:
     """Check a link by the rules of a manifest's; no message quotes it."""
     try:
-        if not is_url(text):
+        if not is_web(text):
             raise UrlError("it begins with neither http:// nor https://")
         return SecretUrl(resolve_url(text, lambda: None))
     except UrlError as error:

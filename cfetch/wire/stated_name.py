@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from cfetch.base.clock import Clock
 from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.manifest.faults import UrlError
+from cfetch.manifest.urls import last_segment
 from cfetch.wire.disposition import read_name
 from cfetch.wire.document import FIRST_BYTE, PROBE_S, make_refusal, repeat_until_answered
 from cfetch.wire.headers import Headers

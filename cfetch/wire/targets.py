@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from cfetch.base.errors import Refused
 from cfetch.base.schemes import HTTP, HTTPS, WEB, WEB_PATTERN
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.urls import join_url
+from cfetch.manifest.url_completion import join_url
 from cfetch.wire.headers import Headers
 
 MAX_HOPS = 50  # as curl; object stores need one, download portals two or three
@@ -86,7 +86,7 @@ def _encode(location: str) -> str:
     """Encode what a server should have encoded. Raises ValueError: it holds half a surrogate pair."""
     host = _ODD_HOST.match(location)
     if host is not None:
-        from cfetch.manifest.urls import spell_host  # few servers spell hosts so
+        from cfetch.manifest.url_completion import spell_host  # few servers spell hosts so
 
         location = host[1] + spell_host(host[2]) + location[host.end() :]
     return _TO_ENCODE.sub(lambda match: quote(match[0], errors="surrogateescape"), location)

@@ -18,10 +18,10 @@ from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.group_rights import (
     create_file,
     give_files_to_group,
-    give_state_to_group,
     make_directory,
     make_for_group,
 )
+from cfetch.storage.group_sharing import give_state_to_group
 from tests.cli.verbs import count_bytes
 from tests.engine.drive import tree
 from tests.plugins.follow.follow_world import open_world

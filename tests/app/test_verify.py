@@ -12,7 +12,7 @@ import pytest
 from cfetch.app.verify import CHUNK_FILES, open_verification
 from cfetch.base.errors import ManifestError, UsageError
 from cfetch.cli.verify import print_verification
-from cfetch.manifest.digests import new_hash
+from cfetch.manifest.hashing import new_hash
 from cfetch.show.live.bar import progress_bar
 from cfetch.storage.tree import ReadOnlyTree, Stopped
 from tests.app.command import cfetch

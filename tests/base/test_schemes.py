@@ -72,7 +72,8 @@ def test_the_scheme_of_a_text(text, scheme):
 def test_other_distributions_are_asked_only_for_other_schemes():
     """To search the installed packages costs a plain URL nothing."""
     code = (
-        "import sys; from cfetch.manifest.urls import UrlError, resolve_url\n"
+        "import sys; from cfetch.manifest.faults import UrlError\n"
+        "from cfetch.manifest.urls import resolve_url\n"
         "for url in ('http://h/a', 's3://b/k'): resolve_url(url, lambda: None)\n"
         "for url in ('sftp://h/a', 'magnet:?xt=1', 'mailto:a'):\n"
         "    try: resolve_url(url, lambda: None)\n"

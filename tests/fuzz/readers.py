@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import msgspec
 import pyarrow as pa
@@ -28,11 +29,11 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import CfetchError, NewerRecord
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import SecretUrl, encode_json
-from cfetch.manifest.compressed import import_zstd
-from cfetch.manifest.digests import new_hash
+from cfetch.manifest.decompression import import_zstd
 from cfetch.manifest.entry import Entry, SafePath
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.fields import FieldError
+from cfetch.manifest.hashing import new_hash
 from cfetch.manifest.object_urls import make_listing
 from cfetch.manifest.plan import FILE_NAME, load_plan
 from cfetch.manifest.reading import read_entries
@@ -63,7 +64,7 @@ from cfetch.storage.resume import Note, encode_note, fits, note_for, read_note
 from cfetch.straggler.knowledge import HostKnowledge, Knowledge
 from cfetch.straggler.merged import SpeedSample
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.hub.framing import HUB, read_message
+from cfetch.tasks.hub.connection import HUB, HubConnection
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import MOST_BEAT_BYTES, Channel
 from cfetch.tasks.hub.receipts import ReceiptReader, TaskReport, encode_report, read_result
@@ -553,8 +554,9 @@ def _judge_frames(data: bytes) -> bool:
         registry = TaskRegistry(StragglerConfig(), 10)
         decoder = msgspec.msgpack.Decoder(type(hub_beat()))
         channel, now_s = Channel(_NONCE, HUB, _NONCE, _NONCE), 1.0
+        task = HubConnection(reader, Mock(asyncio.StreamWriter), channel, channel)
         while True:
-            beat = decoder.decode(await read_message(reader, channel, MOST_BEAT_BYTES))
+            beat = decoder.decode(await task.read(MOST_BEAT_BYTES))
             orders = registry.answer(beat, now_s)
             _same(orders, msgspec.msgpack.decode(msgspec.msgpack.encode(orders), type=type(orders)))
             registry.view(now_s)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cfetch.base.errors import LocalFault, ManifestError, UsageError
-from cfetch.manifest import compressed
+from cfetch.manifest import decompression
 from cfetch.manifest.reading import read_entries
 from tests.needs import case
 
@@ -72,14 +72,14 @@ def test_damaged(kind):
 @pytest.mark.parametrize("kind", PACK)
 def test_bomb(monkeypatch, error_of, kind):
     """A few bytes that become very many are refused while they do."""
-    monkeypatch.setattr(compressed, "FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(decompression, "FREE_BYTES", 1 << 20)
     error = error_of(PACK[kind](b"#" * (8 << 20)), "m.txt")
     assert "200 times its own size" in error.problems[0].message
 
 
 def test_total_limit(monkeypatch, error_of):
     """However well it is packed, there is a largest size."""
-    monkeypatch.setattr(compressed, "MAX_BYTES", 100)
+    monkeypatch.setattr(decompression, "MAX_BYTES", 100)
     assert "more than 100 bytes" in error_of(gzip.compress(LIST * 9), "m.txt").problems[0].message
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest import digests
-from cfetch.manifest.digests import HEX_DIGITS, choose_stronger, needs_library, new_hash
+from cfetch.manifest.digests import HEX_DIGITS, choose_stronger, needs_library
 from cfetch.manifest.entry import Digest
+from cfetch.manifest.hashing import new_hash
 
 OF_DIGITS = {  # of b"123456789", from the algorithms' own standards or reference programs
     "md5": "25f9e794323b453885f5181f1b624d0b",

@@ -12,7 +12,7 @@ from cfetch.base.errors import ManifestError, UsageError
 from cfetch.manifest.freezing import ManifestPart, Opened, freeze
 from cfetch.manifest.reading import Reading, read_entries
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import encode_url
+from cfetch.manifest.url_completion import encode_url
 from tests.manifest.frozen import freeze as freeze_one
 
 BASE = "https://h.example/d/"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from cfetch.manifest.urls import UrlError, join_url, resolve_url
+from cfetch.manifest.faults import UrlError
+from cfetch.manifest.url_completion import join_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.plugins.follow.backends.package_index import _File, _make_row
 from cfetch.plugins.formats.stac import find_next_page
 

@@ -11,7 +11,7 @@ import pytest
 import cfetch
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import RunNoted
-from cfetch.manifest.compressed import import_zstd
+from cfetch.manifest.decompression import import_zstd
 from cfetch.plugins.spark.tables.store import TableStore
 from cfetch.run import result_files
 from cfetch.run.metrics_rotation import rotate_metrics

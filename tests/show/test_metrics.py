@@ -13,7 +13,7 @@ import pytest
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.events import HostPaused, RunExplained, RunFinished
 from cfetch.base.records import EventRecord, RecordBlock
-from cfetch.manifest.compressed import import_zstd
+from cfetch.manifest.decompression import import_zstd
 from cfetch.show import metrics as module
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.metrics_reading import (

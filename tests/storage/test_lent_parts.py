@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from cfetch.base.errors import VolumeFault
 from cfetch.manifest.entry import Piece
 from cfetch.storage.directory import Directory
+from cfetch.storage.disk import INLINE
 from cfetch.storage.guarded_disk import GuardedDisk
 from cfetch.storage.lent_parts import LentParts
-from cfetch.storage.part import INLINE, Part
+from cfetch.storage.part import Part
 from cfetch.storage.part_file import PartFile
 from cfetch.storage.resume import encode_note, in_ranges, note_for, part_name
 from cfetch.storage.salvage import Salvage

@@ -11,11 +11,12 @@ import pytest
 
 from cfetch.base.errors import Blocked, Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, safe_path
-from cfetch.storage import part as part_module
+from cfetch.storage import file_hash
 from cfetch.storage.directory import Directory
 from cfetch.storage.disk import InlineDisk
+from cfetch.storage.file_hash import READ_BYTES, hash_and_close
 from cfetch.storage.files import local_fault
-from cfetch.storage.part import READ_BYTES, Part, hash_and_close
+from cfetch.storage.part import Part
 from cfetch.storage.resume import useful_parts
 from tests.engine.drive import entry_of, tree
 
@@ -486,7 +487,7 @@ async def test_the_hash_of_a_file_in_place(tmp_path, size):
 
 async def test_a_hash_under_way_can_be_stopped(tmp_path, monkeypatch):
     """Between two turns, with the descriptor given back: a stop need not wait for a huge file."""
-    monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
+    monkeypatch.setattr(file_hash, "READS_PER_TURN", 1)
     with open(tmp_path / "a", "wb") as file:
         file.truncate(1 << 34)
     fd = os.open(tmp_path / "a", os.O_RDONLY)

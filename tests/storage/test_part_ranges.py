@@ -13,8 +13,10 @@ import pytest
 
 from cfetch.base.errors import Corrupt, LocalFault, VolumeFault
 from cfetch.manifest.entry import Digest, Piece
+from cfetch.storage import file_hash
 from cfetch.storage import part as part_module
 from cfetch.storage.directory import Directory
+from cfetch.storage.disk import INLINE
 from cfetch.storage.guarded_disk import GuardedDisk
 from cfetch.storage.held_ranges import Segment
 from cfetch.storage.part import Part
@@ -37,7 +39,7 @@ def staged(root):
     return {path.name: path for path in (root / ".cfetch/attempts/i/0").iterdir()}
 
 
-def begun(volume, held=1000, *, digest=False, disk=part_module.INLINE, path="a"):
+def begun(volume, held=1000, *, digest=False, disk=INLINE, path="a"):
     """A part of which so many bytes came in order."""
     part = Part(volume, entry_of(0, path, DATA, digest=digest), disk)
     part.validator = TAG
@@ -467,8 +469,8 @@ async def test_a_disk_that_fails_later_tells_all_streams(volume, root, disk, mon
 
 async def test_reading_what_the_hash_has_not_seen_can_be_stopped(volume, root, monkeypatch):
     """And done again from where it was."""
-    monkeypatch.setattr(part_module, "READ_BYTES", 1000)
-    monkeypatch.setattr(part_module, "READS_PER_TURN", 1)
+    monkeypatch.setattr(file_hash, "READ_BYTES", 1000)
+    monkeypatch.setattr(file_hash, "READS_PER_TURN", 1)
     part = begun(volume, digest=True)
     ranges = part.split_into_ranges(len(DATA))
     bring(part, split(ranges, part.segment, 50_000))

@@ -12,8 +12,7 @@ import pytest
 from cfetch.base.errors import Blocked, LocalFault, VolumeFault
 from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.storage import publisher as module
-from cfetch.storage.disk import InlineDisk
-from cfetch.storage.part import INLINE
+from cfetch.storage.disk import INLINE, InlineDisk
 from cfetch.storage.publisher import Publisher
 from cfetch.storage.volume_values import BatchRecord
 

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
+from cfetch.straggler.blackout import Blackouts
 from cfetch.straggler.handshake import next_syn_s
+from cfetch.straggler.watched_attempts import JudgedAttempt
 from tests.straggler.world import GIB, MIB, Stream, adaptive, at, play
 
 TRIP_S = 0.05
@@ -94,3 +98,28 @@ def test_a_last_file_whose_handshake_is_lost_is_asked_anew():
             before.again = after
         story = play(adaptive(), [*others, lost[0]], 12.5)
         assert [round(when_s, 1) for when_s, key in story.flagged if key == 0][:3] == expected
+
+
+def test_a_blackout_that_ended_while_few_were_left_is_over():
+    """Its end was seen at three attempts; two that begin later wait for first bytes as others do."""
+    judged = {key: JudgedAttempt(key, GIB, 0.0, 0.0, "h") for key in range(4)}
+    judged |= {key: JudgedAttempt(key, GIB, 10.95, 10.95, "h") for key in (4, 5)}
+    watch: Any = SimpleNamespace(live=judged, bars=SimpleNamespace(expected_s=lambda _: None))
+    blackouts, flagged = Blackouts(watch), []
+    for tick in range(140):
+        now_s = tick / 10
+        keys = range(4) if now_s < 9.0 else range(3) if now_s < 11.0 else (0, 1, 2, 4, 5)
+        came = int(MIB * (min(now_s, 1.0) + max(0.0, now_s - 10.0)))
+        lost = 0.0 if 1.0 <= now_s < 10.0 else None  # the handshake of attempt 0, which has no answer
+        looks: Any = [
+            SimpleNamespace(
+                key=key,
+                received=0 if key > 3 or (key == 0 and now_s < 10.0) else came,
+                is_held=False,
+                resumable=True,
+                connecting_since_s=lost if key == 0 else None,
+            )
+            for key in keys
+        ]
+        flagged += [flag.id for flag in blackouts.look(now_s, now_s, looks)]
+    assert {4, 5}.isdisjoint(flagged)

@@ -12,12 +12,13 @@ QUEUED = LinkSigns(TRIP_S, 2 * TRIP_S, has_lost=True)
 LOSSY = LinkSigns(TRIP_S, 1.1 * TRIP_S, has_lost=True)
 
 
-def play(signs, until_s, *, new_trip_s=None, faster=1.0, stops_s=9e9, most=16):
+def play(signs, until_s, *, new_trip_s=None, faster=1.0, stops_s=9e9, most=16, begins=True):
     """The answers, a look each tenth of a second: (second, answer). What is allowed begins at once.
 
-    ``faster``: times the rate with more connections. A look's piece is there after half a second.
+    ``faster``: times the rate with more connections. A look's piece is there after half a second;
+    no look begins unless ``begins``.
     """
-    growth, answers, attempts, held, look_ends_s = SegmentGrowth(), [], 1, 0.0, 9e9
+    growth, answers, attempts, held, look_ends_s, newest = SegmentGrowth(), [], 1, 0.0, 9e9, 0
     for tick in range(1, round(until_s * 10) + 1):
         now_s = tick / 10
         rate = STEADY[1] * min(1.0, 2 ** ((now_s - STEADY[0]) / TRIP_S)) * (faster if attempts > 2 else 1.0)
@@ -30,14 +31,16 @@ def play(signs, until_s, *, new_trip_s=None, faster=1.0, stops_s=9e9, most=16):
             held_bytes=int(held),
             attempts=attempts,
             signs=signs(now_s) if callable(signs) else signs,
+            newest=newest,
             new_trip_s=new_trip_s if attempts > 1 else None,
             most=most,
         )
         answers.append((now_s, answer))
         if answer == LOOK:
-            attempts, look_ends_s = attempts + 1, now_s + 0.5
-        else:
-            attempts = max(attempts, min(answer, most))
+            if begins:
+                attempts, look_ends_s, newest = attempts + 1, now_s + 0.5, newest - 1
+        elif attempts < min(answer, most):
+            attempts, newest = min(answer, most), newest - 1
         if now_s >= look_ends_s:
             attempts, look_ends_s = attempts - 1, 9e9
     return answers
@@ -96,3 +99,11 @@ def test_where_nobody_knows_tcp_all_come_at_once():
     """A system without these figures, or a connection of another kind."""
     assert play(LinkSigns(), 0.1) == [(0.1, 16)]
     assert ALL > 16
+
+
+def test_a_look_that_had_no_place_is_not_judged_by_an_older_handshake():
+    """Four connections of a step that brought nothing had short handshakes; the queue came after them."""
+    answers = play(lambda now_s: LOSSY if now_s < 3.0 else QUEUED, 20.0, new_trip_s=TRIP_S, begins=False)
+    assert first(answers, 4) < 1.0
+    assert len(looks(answers)) > 2
+    assert first(answers, 5) is None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -48,10 +49,9 @@ def move_all(roots, files):
     assert (code, f"has no file {lost}" in document["stayed"][0]["why"]) == (1, True)
 
 
-async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
-    """The last file of a batch goes with the record of the batch."""
-    roots = [tmp_path / "v0", tmp_path / "v1"]
-    manifest = tmp_path / "m.json"
+@asynccontextmanager
+async def syncing(roots, manifest):
+    """A function that syncs the volumes with those of ``FILES`` that it is given."""
     words = ("sync", manifest, *(word for root in roots for word in ("--to", root)), "--delete", "-q")
     async with Origin(FILES) as origin:
 
@@ -61,6 +61,13 @@ async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
             done = await asyncio.to_thread(cfetch, *words, "--max-delete", 9)
             assert done.returncode == 0, done.stderr
 
+        yield sync
+
+
+async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
+    """The last file of a batch goes with the record of the batch."""
+    roots = [tmp_path / "v0", tmp_path / "v1"]
+    async with syncing(roots, tmp_path / "m.json") as sync:
         await sync(FILES)
         assert named(*roots) == sorted(FILES)
         left = [name for name in FILES if name not in ("a/1", "b/0", "b/1", "b/2")]
@@ -72,16 +79,7 @@ async def test_a_batch_moves_without_what_a_sync_has_deleted(tmp_path):
 async def test_a_sync_deletes_and_strikes_out_where_the_batch_is_now(tmp_path):
     """Not where the sync has put the file; also when it has seen the move in an earlier run."""
     roots = [tmp_path / "v0", tmp_path / "v1"]
-    manifest = tmp_path / "m.json"
-    words = ("sync", manifest, *(word for root in roots for word in ("--to", root)), "--delete", "-q")
-    async with Origin(FILES) as origin:
-
-        async def sync(names):
-            rows = [{"url": name, "path": name, "batch": name[0]} for name in names]
-            manifest.write_bytes(msgspec.json.encode({"version": 1, "base_url": origin.url, "files": rows}))
-            done = await asyncio.to_thread(cfetch, *words, "--max-delete", 9)
-            assert done.returncode == 0, done.stderr
-
+    async with syncing(roots, tmp_path / "m.json") as sync:
         await sync(FILES)
         for source, target in (roots, roots[::-1], roots):  # also to the volume where it was
             code, _ = await asyncio.to_thread(drain, source, target)

@@ -6,7 +6,7 @@ import sys
 import pytest
 import uvloop
 
-from cfetch.manifest.digests import new_hash
+from cfetch.manifest.hashing import new_hash
 from cfetch.wire.loop import make_loop
 
 

@@ -8,7 +8,7 @@ import pytest
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import ConfigError, Refused
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.urls import join_url
+from cfetch.manifest.url_completion import join_url
 from cfetch.wire.http import HttpTransport
 from cfetch.wire.network import make_network
 from cfetch.wire.tcp_figures import read_tcp_figures

@@ -6,7 +6,8 @@ import pytest
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.secret import SecretText, SecretUrl
-from cfetch.manifest.urls import encode_url, strip_signature
+from cfetch.manifest.url_completion import encode_url
+from cfetch.manifest.urls import strip_signature
 from cfetch.wire.network import Network, make_network
 from cfetch.wire.transport import RunTransport
 from tests.wire.raw_server import RawServer, reply

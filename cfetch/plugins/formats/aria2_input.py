@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from cfetch.manifest.columns import NO_COLUMN
 from cfetch.manifest.digests import ARIA2_NAMES
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, UrlError
 from cfetch.manifest.odd_bytes import find_odd
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import UrlError, last_segment
+from cfetch.manifest.urls import last_segment
 
 MAX_OPTIONS = 1000  # options of one download; they are in memory until the last of them
 

@@ -20,7 +20,7 @@ from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import get_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _GENERATION = re.compile(r"#[0-9]{1,20}\Z")
 _DIGITS = re.compile(r"[0-9]{1,20}\Z")

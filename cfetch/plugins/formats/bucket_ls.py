@@ -10,7 +10,7 @@ from cfetch.base.schemes import GS
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
 _S5CMD = re.compile(

@@ -20,7 +20,7 @@ from cfetch.manifest.digests import HEX_DIGITS, find_algorithm
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _GNU = re.compile(
     r"(?P<escaped>\\?)(?P<hex>[0-9A-Fa-f]{32,128})(?: [ *]|[ \t]+(?=[^ \t]))(?P<name>\s*[^\s*].*|\*.+)\Z"

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from cfetch.base.schemes import is_web
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, UrlError
 from cfetch.manifest.formats.json_document import read_members
 from cfetch.manifest.formats.whole_json import get_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import UrlError, join_url, make_relative_url
+from cfetch.manifest.url_completion import join_url, make_relative_url
 
 _HASHES = ("sha256", "md5")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _END = re.compile(r"[ \t]([0-9A-Fa-f]{8})\Z")
 

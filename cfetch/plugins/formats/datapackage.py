@@ -10,7 +10,7 @@ from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import Hashes, list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _MD5 = re.compile(r"[0-9A-Fa-f]{32}\Z")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

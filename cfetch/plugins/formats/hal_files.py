@@ -11,13 +11,13 @@ from typing import Any
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.faults import BrokenDocumentError, Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, UrlError
 from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
-from cfetch.manifest.urls import UrlError, host_of, resolve_url
+from cfetch.manifest.urls import host_of, resolve_url
 from cfetch.plugins.formats.page_walk import walk_pages
 from cfetch.wire.document import Answer
 from cfetch.wire.network import Network

@@ -23,7 +23,7 @@ from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import load_bytes
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import join_url
+from cfetch.manifest.url_completion import join_url
 from cfetch.plugins.formats.page_names import encode_link, find_stated, read_names, read_text
 
 _INDEX = re.compile(

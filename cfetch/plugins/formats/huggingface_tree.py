@@ -13,7 +13,7 @@ from cfetch.manifest.formats.whole_json import get_object, list_objects, load_js
 from cfetch.manifest.repository_urls import find_git_hash
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 PAGE = 1000  # entries in one answer; a longer tree goes on in another answer
 _TREE = re.compile(

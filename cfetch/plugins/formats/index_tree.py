@@ -13,9 +13,10 @@ from typing import NamedTuple
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.folding import is_state_name
 from cfetch.manifest.source import HEAD_BYTES, Source
-from cfetch.manifest.urls import UrlError, decode_last_segment
+from cfetch.manifest.urls import decode_last_segment
 from cfetch.plugins.formats.html_index import IndexPage, find_place, is_directory_index, load_page, read_page
 from cfetch.plugins.formats.page_names import read_text
 from cfetch.run.listings import REFUSALS, ask_list, find_further_page, leads_away

@@ -9,7 +9,7 @@ from cfetch.manifest.formats.whole_json import get_object, list_objects, load_ob
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 from cfetch.plugins.formats.xml_elements import read_elements
 
 _DOWNLOADS = "https://archive.org/download/"

@@ -6,7 +6,7 @@ from cfetch.manifest.faults import Faults
 from cfetch.manifest.formats.whole_json import list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 
 def read_lfs_files(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from cfetch.manifest.digests import HEX_DIGITS
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import Faults, UrlError
 from cfetch.manifest.formats.whole_json import get_object, list_objects, load_object, load_text
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import UrlError, decode_last_segment, resolve_url
+from cfetch.manifest.urls import decode_last_segment, resolve_url
 
 _TITLE = re.compile(r"<(?:title|h1)[^<>]{0,200}>\s{0,100}Links for\s", re.IGNORECASE)
 _SIGN = re.compile(

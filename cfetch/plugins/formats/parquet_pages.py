@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
+from cfetch.manifest.decompression import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.faults import BrokenDocumentError
 
 FREE_ROWS = 100_000  # a second's work for rows of any kind

@@ -13,7 +13,7 @@ from typing import Any
 
 from cfetch.base.errors import UsageError
 from cfetch.manifest.columns import ColumnError, Columns
-from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO
+from cfetch.manifest.decompression import FREE_BYTES, MAX_RATIO
 from cfetch.manifest.digests import missing_library
 from cfetch.manifest.faults import BrokenDocumentError, Faults, Misfit, quoted_key
 from cfetch.manifest.formats.csv_table import json_cell

@@ -11,7 +11,7 @@ from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _LINE = re.compile(
     r"\s*(?P<name>\"[^\"]+\"|'[^']+'|(?:\\.|[^ \t\"'\\]++)++)[ \t]+"

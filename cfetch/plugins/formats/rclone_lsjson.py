@@ -8,7 +8,7 @@ from cfetch.manifest.formats.json_document import read_elements
 from cfetch.manifest.formats.whole_json import get_object
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 
 def read_rclone_lsjson(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from cfetch.base.schemes import S3
 from cfetch.manifest.faults import Faults
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 _MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
 _LS_LINE = re.compile(rf"{_MOMENT} +(?P<size>[0-9]{{1,20}}) (?P<key>.+)\Z")

@@ -13,13 +13,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cfetch.base.schemes import is_web
-from cfetch.manifest.faults import BrokenDocumentError, Faults, kind_of
+from cfetch.manifest.faults import BrokenDocumentError, Faults, UrlError, kind_of
 from cfetch.manifest.formats.json_document import read_array
 from cfetch.manifest.formats.json_links import advise_queries
 from cfetch.manifest.formats.whole_json import get_object, list_objects
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import UrlError, decode_last_segment, join_url
+from cfetch.manifest.url_completion import join_url
+from cfetch.manifest.urls import decode_last_segment
 
 _MULTIHASHES = {"d50110": "md5", "1114": "sha1", "1220": "sha256", "1340": "sha512"}
 

@@ -11,11 +11,11 @@ from typing import Any
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl
-from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.faults import BrokenDocumentError, UrlError
 from cfetch.manifest.formats.whole_json import load_object
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import decode_text
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.plugins.formats.page_walk import walk_pages
 from cfetch.plugins.formats.stac import describe_left_out, describe_rest, find_next_page, list_assets
 from cfetch.wire.document import Answer

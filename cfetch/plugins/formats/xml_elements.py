@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from cfetch.manifest.faults import BrokenDocumentError
+from cfetch.manifest.faults import BrokenDocumentError, UrlError
 from cfetch.manifest.source import HEAD_BYTES, MAX_ROW_CHARS, Source
-from cfetch.manifest.urls import UrlError, join_url
+from cfetch.manifest.url_completion import join_url
 
 _MOST_PARTS = 10_000  # elements within one that is kept as a whole
 _DEEPEST = 64

@@ -11,7 +11,7 @@ from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import Hashes, get_object, list_objects, load_json
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 
 
 def read_zenodo(source: Source, document: Document, faults: Faults) -> Iterator[Row]:

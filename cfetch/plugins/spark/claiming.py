@@ -17,12 +17,10 @@ import msgspec
 from cfetch.base.errors import LocalFault, Vanished, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.plugins.spark.dealer import read_order
-from cfetch.tasks.hub.client import open_channels
-from cfetch.tasks.hub.framing import read_message
+from cfetch.tasks.hub.connection import HubConnection, connect
 from cfetch.tasks.hub.messages import (
     EVERY_S,
     MOST_ORDERS_BYTES,
-    Channel,
     Dealt,
     HubAddress,
     ShareClaim,
@@ -64,7 +62,7 @@ class _Claimant:
         """Use one connection after the other."""
         while True:
             with suppress(*BROKEN):
-                await self._use_line()
+                await self._use_connection()
                 return
             if time.monotonic() - self._heard_s > UNHEARD_S:
                 raise LocalFault(
@@ -73,27 +71,20 @@ class _Claimant:
                 )
             await asyncio.sleep(AGAIN_S)
 
-    async def _use_line(self) -> None:
+    async def _use_connection(self) -> None:
         """Ask and bring over one connection, until all is over. Raises one of ``BROKEN``, LocalFault."""
-        async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(self._address.host, self._address.port)
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                outgoing, incoming = await open_channels(
-                    reader, writer, bytes.fromhex(self._address.key.reveal())
-                )
-            line = _Line(reader, writer, incoming, outgoing)
+        async with connect(self._address, within_s=ANSWER_S) as hub:
             while True:
-                dealt = await line.claim(self._executor)
+                await _say(hub, ShareClaim(executor=self._executor))
+                async with asyncio.timeout(ANSWER_S):
+                    dealt = msgspec.msgpack.decode(await hub.read(MOST_ORDERS_BYTES), type=Dealt)
                 self._heard_s = time.monotonic()
                 if dealt.task is not None:
-                    await self._bring(dealt.task, line)
+                    await self._bring(dealt.task, hub)
                 elif dealt.is_over:
                     return
-        finally:
-            writer.close()
 
-    async def _bring(self, task: int, line: "_Line") -> None:
+    async def _bring(self, task: int, hub: HubConnection) -> None:
         order = await asyncio.to_thread(read_order, self._spec, task)
         share = Share(order.entries, order.sharers, order.batches, order.volume)
         copy = TaskCopy(order.share, task, int(order.is_copy), self._executor)
@@ -111,7 +102,7 @@ class _Claimant:
         while not (await asyncio.wait({bringing}, timeout=EVERY_S))[0]:
             if broken is None and time.monotonic() - moved_s <= STILL_S:
                 try:
-                    await line.say(StillAlive(task=task))
+                    await _say(hub, StillAlive(task=task))
                 except OSError as error:
                     broken = error
         self._heard_s = time.monotonic()
@@ -120,38 +111,15 @@ class _Claimant:
             raise broken
         if ended.fault is not None and not await asyncio.to_thread(is_granted, self._spec.grants, f"t{task}"):
             raise ConnectionError("the share was taken back")
-        await line.say(ended)
+        await _say(hub, ended)
         if ended.fault is not None and not ended.is_volumes:
             raise LocalFault(ended.fault)
 
 
-class _Line:
-    """A connection to the hub, both of whose sides have proved themselves."""
-
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        incoming: Channel,
-        outgoing: Channel,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._incoming = incoming
-        self._outgoing = outgoing
-
-    async def claim(self, executor: str) -> Dealt:
-        """Ask for a share. Raises one of ``BROKEN``."""
-        await self.say(ShareClaim(executor=executor))
-        async with asyncio.timeout(ANSWER_S):
-            data = await read_message(self._reader, self._incoming, MOST_ORDERS_BYTES)
-        return msgspec.msgpack.decode(data, type=Dealt)
-
-    async def say(self, what: ShareClaim | StillAlive | ShareEnded) -> None:
-        """Send a message. Raises OSError."""
-        self._writer.write(self._outgoing.seal(msgspec.msgpack.encode(what)))
-        async with asyncio.timeout(ANSWER_S):
-            await self._writer.drain()
+async def _say(hub: HubConnection, message: ShareClaim | StillAlive | ShareEnded) -> None:
+    """Send a message while the hub takes it. Raises OSError."""
+    async with asyncio.timeout(ANSWER_S):
+        await hub.send(message)
 
 
 def _describe_end(task: int, bringing: "asyncio.Task[object]") -> ShareEnded:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from cfetch.base.errors import VolumeFault
-from cfetch.manifest.digests import Bytes, Hash, new_hash
+from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Digest, Entry
+from cfetch.manifest.hashing import Hash, new_hash
 from cfetch.storage.buckets.object_store import PIECE_BYTES, About, Upload, piece_bytes_for
 from cfetch.storage.buckets.object_uploads import OpenUploads
 from cfetch.storage.buckets.store_calls import StoreCalls

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from cfetch.base.secret import printable
-from cfetch.manifest.digests import new_hash
+from cfetch.manifest.hashing import new_hash
 from cfetch.manifest.object_urls import make_listing, split_destination
 from cfetch.storage.buckets.object_source import explain_fault, list_objects
 from cfetch.storage.buckets.object_store import find_status, open_store

@@ -13,7 +13,7 @@ and the order to stop, if there is one.
 
 Read in this order: ``messages.py`` (beats, orders, proof of the key; pure), ``leases.py`` (pure),
 ``learned_limits.py`` (of hosts that throttle; pure), ``registry.py`` (beats in, orders out; pure),
-``server.py``, ``client.py``; ``framing.py`` is what both ends share. ``claims.py``: where tasks ask for
+``server.py``, ``client.py``; ``connection.py`` is what both ends share. ``claims.py``: where tasks ask for
 shares over the hub, as on Spark with several volumes. ``receipts.py`` stands by itself: files
 that tasks leave and the driver reads; ``account.py`` (pure) lets each entry end once.
 

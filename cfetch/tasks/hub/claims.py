@@ -13,10 +13,9 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from cfetch.tasks.hub.framing import read_message
+from cfetch.tasks.hub.connection import HubConnection
 from cfetch.tasks.hub.messages import (
     MOST_BEAT_BYTES,
-    Channel,
     Dealt,
     Said,
     ShareClaim,
@@ -68,24 +67,16 @@ class Claims:
         self._is_closed = True
         self._ends.shutdown(wait=False, cancel_futures=True)
 
-    async def serve(
-        self,
-        said: Said,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        incoming: Channel,
-        outgoing: Channel,
-    ) -> None:
+    async def serve(self, said: Said, process: HubConnection) -> None:
         """Serve one process from its first message on. Raises OSError, EOFError, TimeoutError."""
-        decoder, encode = msgspec.msgpack.Decoder(Said), msgspec.msgpack.Encoder().encode
+        decoder = msgspec.msgpack.Decoder(Said)
         task: int | None = None
         try:
             while True:
                 if isinstance(said, ShareClaim) and task is None:
-                    task = await self._find_task(said.executor, reader)
+                    task = await self._find_task(said.executor, process.reader)
                     is_over = task is None and self._dealer.is_over
-                    writer.write(outgoing.seal(encode(Dealt(task=task, is_over=is_over))))
-                    await writer.drain()
+                    await process.send(Dealt(task=task, is_over=is_over))
                 elif isinstance(said, StillAlive) and said.task == task:
                     await asyncio.to_thread(self._dealer.renew, task)
                 elif isinstance(said, ShareEnded) and said.task == task:
@@ -94,7 +85,7 @@ class Claims:
                     self._changed.set()
                 else:
                     raise ConnectionError("a message out of turn")
-                said = decoder.decode(await _read_patiently(reader, incoming))
+                said = decoder.decode(await _read_patiently(process))
         finally:
             if task is not None and not self._is_closed:
                 losing = asyncio.get_running_loop().create_task(self._lose(task))
@@ -127,9 +118,9 @@ class Claims:
         await asyncio.get_running_loop().run_in_executor(self._ends, call, what)
 
 
-async def _read_patiently(reader: asyncio.StreamReader, incoming: Channel) -> bytes:
+async def _read_patiently(process: HubConnection) -> bytes:
     """The next message. Raises TimeoutError: there has been none for a minute in which this process ran."""
-    reading = asyncio.create_task(read_message(reader, incoming, MOST_BEAT_BYTES))
+    reading = asyncio.create_task(process.read(MOST_BEAT_BYTES))
     try:
         for _ in range(SILENT_TICKS):
             if (await asyncio.wait({reading}, timeout=TICK_S))[0]:

@@ -5,7 +5,6 @@ by its own files, and keeps trying to connect.
 """
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -24,20 +23,17 @@ from cfetch.show.counts import Counts
 from cfetch.show.live.files_under_way import by_risk
 from cfetch.straggler.attempt_figures import MIN_ELAPSED_S
 from cfetch.straggler.merged import SpeedSample
-from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
+from cfetch.tasks.hub.connection import HubConnection, connect
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import (
     EVERY_S,
     MOST_DEMANDS,
     MOST_ORDERS_BYTES,
     MOST_SAMPLES,
-    NONCE_BYTES,
     SILENT_S,
-    Channel,
     HubAddress,
     Orders,
     TaskBeat,
-    make_proof,
 )
 
 FIRST_ANSWER_S = 2.0  # the most time that a task with leased hosts waits for a hub it cannot reach
@@ -241,45 +237,35 @@ class HubLine:
 
     async def _talk(self, address: HubAddress) -> None:
         """Use one connection, until it fails."""
-        async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(address.host, address.port)
-        if not self._was_heard:
-            self._wait(ANSWER_S)  # it is there: a fixed part would come on top of what it leases to others
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                outgoing, incoming = await open_channels(reader, writer, bytes.fromhex(address.key.reveal()))
-            encode = msgspec.msgpack.Encoder().encode
-
-            def send(beat: TaskBeat) -> None:
-                writer.write(outgoing.seal(encode(beat)))
-
+        async with connect(address, within_s=ANSWER_S, on_reached=self._note_reached) as hub:
             try:
-                await self._exchange(send, reader, incoming)
+                await self._exchange(hub)
             except asyncio.CancelledError:
-                send(self._beats.make_beat(self._pool.demands(), over=True))
+                hub.write(self._beats.make_beat(self._pool.demands(), over=True))
                 raise
-        finally:
-            writer.close()
 
-    async def _exchange(
-        self, send: Callable[[TaskBeat], None], reader: asyncio.StreamReader, incoming: Channel
-    ) -> None:
+    def _note_reached(self) -> None:
+        """The hub is there: a fixed part would come on top of what it leases to others."""
+        if not self._was_heard:
+            self._wait(ANSWER_S)
+
+    async def _exchange(self, hub: HubConnection) -> None:
         """Send a beat, read its answer, repeat after a second; a stop may come at any time between."""
         loop, decoder = asyncio.get_running_loop(), msgspec.msgpack.Decoder(Orders)
         sent_s, due_s, answered = 0.0, loop.time(), True
-        reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
+        reading = loop.create_task(hub.read(MOST_ORDERS_BYTES))
         try:
             while True:
                 if answered and loop.time() >= due_s:
                     sent_s, answered = loop.time(), False
                     due_s = sent_s + ANSWER_S
-                    send(self._beats.make_beat(self._pool.demands(), self._pool.rate_demands()))
+                    hub.write(self._beats.make_beat(self._pool.demands(), self._pool.rate_demands()))
                 if not (await asyncio.wait({reading}, timeout=max(0.0, due_s - loop.time())))[0]:
                     if not answered:
                         raise TimeoutError
                     continue
                 orders = decoder.decode(reading.result())
-                reading = loop.create_task(read_message(reader, incoming, MOST_ORDERS_BYTES))
+                reading = loop.create_task(hub.read(MOST_ORDERS_BYTES))
                 self._pool.obey(orders)
                 if orders.answers:
                     answered, due_s = True, sent_s + EVERY_S
@@ -323,13 +309,3 @@ def choose_leased_hosts(entries: Iterable[Entry]) -> frozenset[str]:
         counted[host_of(entry.url.value)] += 1
         counted.update(mirror.host() for mirror in entry.mirrors)
     return frozenset(host for host, _ in counted.most_common(MOST_DEMANDS))
-
-
-async def open_channels(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
-) -> tuple[Channel, Channel]:
-    """Open both channels, after each side has proved that it knows the key. Raises OSError, EOFError."""
-    own, other = secrets.token_bytes(NONCE_BYTES), await reader.readexactly(NONCE_BYTES)
-    writer.write(own + make_proof(key, TASK, own, other))
-    await check_proof(reader, key, HUB, own=other, other=own)
-    return Channel(key, TASK, other, own), Channel(key, HUB, other, own)

@@ -136,7 +136,7 @@ class ShareEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Something that the program behind the hub knows; the answer is bytes too, and ends the conversation."""
+    """Something that the program behind the hub knows; it defines the answer, which ends the conversation."""
 
     data: bytes
 

@@ -19,7 +19,7 @@ from cfetch.base.clock import Clock
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import SecretText
 from cfetch.tasks.hub.claims import Claims, Dealer
-from cfetch.tasks.hub.framing import HUB, TASK, check_proof, read_message
+from cfetch.tasks.hub.connection import HUB, TASK, HubConnection, check_proof
 from cfetch.tasks.hub.messages import (
     KEY_BYTES,
     MOST_BEAT_BYTES,
@@ -61,9 +61,9 @@ class Hub:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_unproved = min(MOST_UNPROVED, descriptors // 4)  # strangers leave the driver its files
         self._conversations: set[asyncio.Task[None]] = set()
-        self._channels: dict[asyncio.StreamWriter, Channel] = {}  # of those that beat
+        self._beating: dict[asyncio.StreamWriter, HubConnection] = {}
         self._claims: Claims | None = None
-        self._find_answer: Callable[[bytes], Awaitable[bytes]] | None = None
+        self._find_answer: Callable[[bytes], Awaitable[msgspec.Struct]] | None = None
         self._thread = threading.Thread(target=self._run, name="hub", daemon=True)
         self.address = address
 
@@ -77,7 +77,7 @@ class Hub:
         """Let tasks ask this dealer for shares; called once, before they begin."""
         self._claims = Claims(dealer)
 
-    def answer_by(self, find_answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+    def answer_by(self, find_answer: Callable[[bytes], Awaitable[msgspec.Struct]]) -> None:
         """Answer questions by this coroutine, in the hub's event loop; called once, before tasks begin."""
         self._find_answer = find_answer
 
@@ -124,7 +124,7 @@ class Hub:
 
         def clean_up(task: asyncio.Task[None]) -> None:
             self._conversations.discard(task)
-            self._channels.pop(writer, None)
+            self._beating.pop(writer, None)
             writer.transport.abort()
 
         task = self._loop.create_task(self._serve_task(reader, writer))
@@ -134,24 +134,22 @@ class Hub:
     async def _serve_task(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a task until it leaves; bad input ends this connection and nothing else."""
         with suppress(*BAD_INPUT, TimeoutError, asyncio.CancelledError):
-            incoming, outgoing = await self._authenticate(reader, writer)
-            decoder = msgspec.msgpack.Decoder(Said)
+            task = await self._authenticate(reader, writer)
             async with asyncio.timeout(SILENT_S):
-                said = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))
+                said = msgspec.msgpack.decode(await task.read(MOST_BEAT_BYTES), type=Said)
             if isinstance(said, TaskBeat):
-                self._channels[writer] = outgoing
-                await self._talk(said, reader, writer, incoming)
+                self._beating[writer] = task
+                await self._talk(said, task)
             elif isinstance(said, Question):
                 if self._find_answer is not None:
-                    writer.write(outgoing.seal(await self._find_answer(said.data)))
-                    await writer.drain()
+                    await task.send(await self._find_answer(said.data))
             elif self._claims is not None:
-                await self._claims.serve(said, reader, writer, incoming, outgoing)
+                await self._claims.serve(said, task)
 
     async def _authenticate(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> tuple[Channel, Channel]:
-        """The channels for the messages of a task, and of the hub. Raises OSError: it is none of this run."""
+    ) -> HubConnection:
+        """Let a task prove itself, and prove the hub to it. Raises OSError: it is none of this run."""
         if self._unproved >= self._most_unproved:
             raise ConnectionError("too many at once")
         self._unproved += 1
@@ -164,29 +162,22 @@ class Hub:
                 writer.write(make_proof(self._key, HUB, own, other))
         finally:
             self._unproved -= 1
-        return Channel(self._key, TASK, own, other), Channel(self._key, HUB, own, other)
+        incoming, outgoing = (Channel(self._key, role, own, other) for role in (TASK, HUB))
+        return HubConnection(reader, writer, incoming, outgoing)
 
-    async def _talk(
-        self,
-        beat: TaskBeat,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        incoming: Channel,
-    ) -> None:
+    async def _talk(self, beat: TaskBeat, task: HubConnection) -> None:
         """Answer beats, from this first one on."""
-        decoder, encoder = msgspec.msgpack.Decoder(TaskBeat), msgspec.msgpack.Encoder()
+        decoder = msgspec.msgpack.Decoder(TaskBeat)
         while True:
             async with asyncio.timeout(SILENT_S):
                 with self._lock:
                     orders = self._registry.answer(beat, self._clock.monotonic())
-                writer.write(self._channels[writer].seal(encoder.encode(orders)))
-                await writer.drain()
-                beat = decoder.decode(await read_message(reader, incoming, MOST_BEAT_BYTES))
+                await task.send(orders)
+                beat = decoder.decode(await task.read(MOST_BEAT_BYTES))
 
     def _send_stop(self) -> None:
-        data = msgspec.msgpack.encode(Orders(answers=False, stop=True))
-        for writer, channel in self._channels.items():
-            writer.write(channel.seal(data))
+        for task in self._beating.values():
+            task.write(Orders(answers=False, stop=True))
 
 
 class HubPlace(NamedTuple):

@@ -26,7 +26,7 @@ from cfetch.tasks.processes.engine import LocalTasks, Started
 from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, TaskRunner
 from cfetch.tasks.shares.work import RunSpec
-from cfetch.timeline.execution import Course, count_completed, read_course
+from cfetch.timeline.course import Course, count_completed, read_course
 from cfetch.timeline.table import Table
 
 MANY_NODES = 16  # shares are cut for so many, as nobody knows how many will join

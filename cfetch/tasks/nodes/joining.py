@@ -7,7 +7,7 @@ from cfetch.base.errors import Held, LocalFault
 from cfetch.base.events import Listener, RunNoted
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.engine import LOOK_S, find_board, is_open_to_nodes
-from cfetch.timeline.execution import Course, find_epoch, read_course
+from cfetch.timeline.course import Course, find_epoch, read_course
 from cfetch.timeline.table import Table
 
 SIGN_S = 30.0  # in which a run that shares its plan shows that, also over the caches of a network file system

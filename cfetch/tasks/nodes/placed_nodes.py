@@ -31,7 +31,7 @@ from cfetch.tasks.processes.placed_tasks import PlacedTasks
 from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import RunSpec
-from cfetch.timeline.execution import Course, read_course
+from cfetch.timeline.course import Course, read_course
 
 
 class LeadingTasks(PlacedTasks):

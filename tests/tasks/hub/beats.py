@@ -7,7 +7,7 @@ import msgspec
 
 from cfetch.base.events import ActiveAttempt
 from cfetch.straggler.merged import SpeedSample
-from cfetch.tasks.hub.framing import HUB, TASK
+from cfetch.tasks.hub.connection import HUB, TASK
 from cfetch.tasks.hub.messages import (
     HEAD_BYTES,
     NONCE_BYTES,

@@ -10,7 +10,7 @@ from cfetch.base.clock import SystemClock
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.tasks.hub import registry
 from cfetch.tasks.hub import server as module
-from cfetch.tasks.hub.framing import TASK
+from cfetch.tasks.hub.connection import TASK
 from cfetch.tasks.hub.leases import Demand
 from cfetch.tasks.hub.messages import KEY_BYTES, MOST_BEAT_BYTES, NONCE_BYTES, PROOF_BYTES, make_proof
 from cfetch.tasks.hub.registry import TaskRegistry

@@ -28,7 +28,7 @@ from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.work import Share
-from cfetch.timeline.execution import Course
+from cfetch.timeline.course import Course
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table
 from tests.crash.process import started

@@ -15,8 +15,9 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit, urlunsplit
 from cfetch.base.clock import Clock
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.object_urls import split_object_url
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.plugins.follow.backends.change_log import ChangeLog
 from cfetch.plugins.follow.backends.observed import ObservedSource, Upstream
 from cfetch.plugins.follow.backends.web import Web, open_web

@@ -20,9 +20,10 @@ from cfetch.base.errors import (
 )
 from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.fields import FieldError
 from cfetch.manifest.rows import Document
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.plugins.follow.backends.feed_kind import FeedContext, FeedKind, FeedName, check_url
 from cfetch.plugins.follow.backends.web import Web, open_web
 from cfetch.plugins.follow.protocol import (

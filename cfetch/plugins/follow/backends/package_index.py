@@ -21,7 +21,8 @@ import msgspec
 from cfetch.base.errors import Refused, StaleAnswer, Transient
 from cfetch.base.schemes import WEB
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.urls import UrlError, join_url
+from cfetch.manifest.faults import UrlError
+from cfetch.manifest.url_completion import join_url
 from cfetch.plugins.follow.backends.change_log import News, Seen, interval_below
 from cfetch.plugins.follow.backends.feed_kind import FeedKind, observe
 from cfetch.plugins.follow.backends.web import Web, ask_together, read_json

@@ -21,7 +21,7 @@ from aiohttp import web
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.manifest.fields import FieldError
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 from cfetch.plugins.follow.protocol import SCHEMA, LeftOut, format_key, format_keys, parse_keys, parse_lsn
 from cfetch.plugins.follow.server.store import FeedStore, File, StoredChange
 from cfetch.plugins.follow.source import Why

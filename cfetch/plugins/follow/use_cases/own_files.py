@@ -28,8 +28,8 @@ from typing import NamedTuple, Self
 import msgspec
 
 from cfetch.base.errors import Blocked
-from cfetch.manifest.digests import new_hash
 from cfetch.manifest.entry import Entry, SafePath, safe_path
+from cfetch.manifest.hashing import new_hash
 from cfetch.run.catalogue import Homes, Own
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.own_databases import explain_errors, open_database

@@ -9,7 +9,7 @@ themselves. A frame whose tasks cannot reach the hub has the same result, with a
 """
 
 import asyncio
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,9 +22,8 @@ from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import Entry
 from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.job import find_driver_address
-from cfetch.tasks.hub.client import open_channels
-from cfetch.tasks.hub.framing import read_message
-from cfetch.tasks.hub.messages import MOST_BEAT_BYTES, HubAddress, Orders, Question, Said, TaskBeat
+from cfetch.tasks.hub.connection import connect
+from cfetch.tasks.hub.messages import MOST_BEAT_BYTES, HubAddress, Orders, Question, TaskBeat
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
 from cfetch.wire.fresh_link import Link, UrlRefresher
@@ -89,7 +88,7 @@ class FrameHub:
         self._sources: list[LinkSource] = []
         self._open: dict[int, UrlRefresher] = {}
         hub = self._stack.enter_context(open_hub(FrameRegistry(), place, SystemClock()))
-        hub.answer_by(self._answer)
+        hub.answer_by(self._find_link)
         self.address = hub.address._replace(is_shared=True)
 
     def add(self, source: LinkSource) -> LinkAddress:
@@ -97,10 +96,8 @@ class FrameHub:
         self._sources.append(source)
         return LinkAddress(self.address, len(self._sources) - 1)
 
-    async def _answer(self, data: bytes) -> bytes:
-        return msgspec.msgpack.encode(await self._find_link(msgspec.msgpack.decode(data, type=_LinkQuestion)))
-
-    async def _find_link(self, question: _LinkQuestion) -> _LinkAnswer:
+    async def _find_link(self, data: bytes) -> _LinkAnswer:
+        question = msgspec.msgpack.decode(data, type=_LinkQuestion)
         if not 0 <= question.number < len(self._sources):
             return _LinkAnswer(refusal="the driver has no such source of links")
         try:
@@ -148,13 +145,7 @@ class HubRefresher:
         return answer.link
 
     async def _ask(self, entry: Entry, stale: Link) -> _LinkAnswer:
-        hub, number = self._address
-        reader, writer = await asyncio.open_connection(hub.host, hub.port)
-        with closing(writer):
-            outgoing, incoming = await open_channels(reader, writer, bytes.fromhex(hub.key.reveal()))
-            question = msgspec.msgpack.encode(_LinkQuestion(number, entry, stale))
-            said: Said = Question(data=question)
-            writer.write(outgoing.seal(msgspec.msgpack.encode(said)))
-            return msgspec.msgpack.decode(
-                await read_message(reader, incoming, MOST_BEAT_BYTES), type=_LinkAnswer
-            )
+        address, number = self._address
+        async with connect(address, within_s=ANSWER_S) as hub:
+            hub.write(Question(data=msgspec.msgpack.encode(_LinkQuestion(number, entry, stale))))
+            return msgspec.msgpack.decode(await hub.read(MOST_BEAT_BYTES), type=_LinkAnswer)

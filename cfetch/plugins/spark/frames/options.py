@@ -15,8 +15,8 @@ from cfetch.base.config.layers import ENV_PREFIX, resolve
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.config.units import parse_size
 from cfetch.base.errors import ConfigError
+from cfetch.base.schemes import is_web
 from cfetch.base.secret import printable
-from cfetch.manifest.urls import is_url
 from cfetch.plugins.spark.frames.platform_paths import read_destination
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.wire.network import NETWORK_ENV
@@ -155,7 +155,7 @@ def may_hold_secrets(key: str, value: str) -> bool:
 
 def holds_secrets(text: str) -> bool:
     """Whether it is a URL with a part that ``SecretUrl`` never shows."""
-    if not is_url(text):
+    if not is_web(text):
         return False
     try:
         parts = urlsplit(text)

@@ -15,10 +15,11 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Refused, SourceError
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.fields import FieldError, check_headers
 from cfetch.manifest.freezing import freeze
 from cfetch.manifest.plan import Plan
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.run.open_manifest import make_part
 from cfetch.wire.fresh_link import Link, UrlRefresher
 from cfetch.wire.network import make_network

@@ -17,7 +17,7 @@ from cfetch.engine.stream_window import StreamWindow
 from cfetch.manifest.digests import Bytes
 from cfetch.manifest.entry import Entry
 from cfetch.storage.files import local_fault
-from cfetch.storage.memory_volume import HASHED_BYTES, MemoryPart, MemoryVolume
+from cfetch.storage.memory_volume import MemoryPart, MemoryVolume
 from cfetch.storage.volume_values import BatchRecord, Ended
 
 if TYPE_CHECKING:
@@ -129,25 +129,11 @@ class SpoolPart(MemoryPart):
             self._move_to_file()
         return super().split_into_ranges(size_bytes)
 
-    async def hash_rest(self) -> None:
-        """Hash the bytes that the hash has not seen."""
-        file = self._file
-        if file is None or not self.has_rest:
-            await super().hash_rest()
-            return
-        if self._hash.running is None:
-            self._hash.begin(self.stated)
-        running = self._hash.running
-        assert running is not None
-
-        def hash_more(begin: int, size_bytes: int) -> None:
-            file.seek(begin)
-            running.update(file.read(size_bytes))
-
-        while self._hash.seen_bytes < self.position:
-            size_bytes = min(self.position - self._hash.seen_bytes, HASHED_BYTES)
-            await asyncio.to_thread(hash_more, self._hash.seen_bytes, size_bytes)
-            self._hash.seen_bytes += size_bytes
+    def _read(self, begin: int, end: int) -> bytes:
+        if self._file is None:
+            return super()._read(begin, end)
+        self._file.seek(begin)
+        return self._file.read(end - begin)
 
     def move_to(self, spool: Spool) -> None:
         """Append the bytes to a spool. Raises OSError."""

@@ -150,10 +150,7 @@ class ShardCommitment(Streaming):
         index = record.id
         shard = self._stream.shard(index)
         shard.records.append(record)
-        if self._stream.number(index) < self._first + AHEAD:
-            self.give_away(index)
-        else:
-            self._kept.append(index)
+        self._give_away_in_turn(index)
         if len(shard.records) == len(shard.entries) and not self._switch.is_stopping:
             assert self._tasks is not None
             self._writing.append(self._tasks.create_task(self._write(self._stream.number(index))))
@@ -170,7 +167,11 @@ class ShardCommitment(Streaming):
             self._first += 1
         kept, self._kept = self._kept, []
         for index in kept:
-            if self._stream.number(index) < self._first + AHEAD:
-                self.give_away(index)
-            else:
-                self._kept.append(index)
+            self._give_away_in_turn(index)
+
+    def _give_away_in_turn(self, index: int) -> None:
+        """Give the bytes of an entry away, unless its shard is too far ahead of the first that is open."""
+        if self._stream.number(index) < self._first + AHEAD:
+            self.give_away(index)
+        else:
+            self._kept.append(index)

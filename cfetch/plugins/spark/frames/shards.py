@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from cfetch.base.events import fan_out
 from cfetch.base.records import FileRecord
-from cfetch.manifest.urls import strip_secrets
+from cfetch.manifest.signatures import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
 from cfetch.plugins.spark.frames.once import LockTurn, hold_lock, take_turn
 from cfetch.plugins.spark.frames.pieces import (

@@ -16,7 +16,8 @@ import msgspec
 
 from cfetch.base.records import NOT_DECODED
 from cfetch.base.secret import printable
-from cfetch.manifest.compressed import FREE_BYTES, MAX_RATIO, is_compressed, is_zstd, open_decompressor
+from cfetch.manifest.compressed import is_compressed, is_zstd
+from cfetch.manifest.decompression import FREE_BYTES, MAX_RATIO, open_decompressor
 from cfetch.show.metrics import RunHeader
 from cfetch.show.metrics_reading import MAX_LINE_BYTES, Document, decode_document
 from cfetch.storage.files import input_fault

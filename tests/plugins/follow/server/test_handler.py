@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from cfetch.base.errors import UsageError
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 from cfetch.plugins.follow.ranges import ALL_KEYS, Position
 from cfetch.plugins.follow.server.handler import CHUNK_BYTES, _Descriptor
 from cfetch.plugins.follow.source import Page

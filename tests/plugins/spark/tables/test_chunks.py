@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cfetch.base.errors import UsageError
-from cfetch.manifest.compressed import import_zstd
+from cfetch.manifest.decompression import import_zstd
 from cfetch.plugins.spark.tables import chunks
 from cfetch.plugins.spark.tables.chunks import cut_chunks, read_lines
 from cfetch.show.metrics import RunHeader

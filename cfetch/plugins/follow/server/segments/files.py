@@ -10,7 +10,7 @@ from typing import Protocol
 from cfetch.base.errors import Refused
 from cfetch.base.schemes import FILE
 from cfetch.base.secret import SecretUrl, printable
-from cfetch.manifest.urls import make_relative_url
+from cfetch.manifest.url_completion import make_relative_url
 from cfetch.plugins.follow.backends.web import Web
 from cfetch.plugins.follow.server.segments.index import MAX_SEGMENT_BYTES
 from cfetch.storage.files import local_fault

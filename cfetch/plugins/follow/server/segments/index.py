@@ -14,8 +14,9 @@ import msgspec
 from cfetch.base.errors import HostileFeed
 from cfetch.base.records import NOT_DECODED
 from cfetch.manifest.entry import SafePath
+from cfetch.manifest.faults import UrlError
 from cfetch.manifest.fields import FieldError, check_path
-from cfetch.manifest.urls import UrlError, resolve_url
+from cfetch.manifest.urls import resolve_url
 from cfetch.plugins.follow.protocol import (
     check_id,
     check_members,

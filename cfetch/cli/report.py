@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cfetch.cli.output import print_tables
+from cfetch.cli.output import print_message, print_tables
 from cfetch.cli.verb_options import HtmlOption, JsonOption
 
 
@@ -41,7 +41,7 @@ def report(
     from cfetch.show.metrics_reading import expand_metrics, read_metrics
     from cfetch.show.tables import ReportTables
 
-    print_tables(analyse(read_metrics(expand_metrics(metrics))), ReportTables, json=json)
+    print_tables(analyse(read_metrics(expand_metrics(metrics, print_message))), ReportTables, json=json)
 
 
 def _write_page(metrics: list[Path], html: Path) -> None:
@@ -49,4 +49,4 @@ def _write_page(metrics: list[Path], html: Path) -> None:
     from cfetch.show.page.html import write_html
     from cfetch.show.page.runs_page import make_runs_page
 
-    write_html(make_runs_page(read_metrics(expand_metrics(metrics))), html)
+    write_html(make_runs_page(read_metrics(expand_metrics(metrics, print_message))), html)

@@ -125,8 +125,7 @@ class Hosts:
         ``waiting``: entries that wait for a place at this host only. All entries that may also use another
         host count as one, and only if one of them was refused a place since the last call.
         """
-        host = self._hosts.get(name)
-        host = host or self._new_host(name)
+        host = self._hosts.get(name) or self._new_host(name)
         running, window = host.running, host.slots
         refused = name in self._refused
         self._refused.discard(name)
@@ -293,8 +292,7 @@ class Hosts:
         host.answered = True
         host.trouble_s = None
         host.throttling.rounds = host.throttling.too_long = 0
-        if host.breaker is not CLOSED:
-            self._close_breaker(name, host)
+        self._close_breaker(name, host)
         more = 1.0 if self._begins(host) else 1.0 / host.window
         host.window = min(float(self._most), host.window + more)
         if error is None:
@@ -418,10 +416,8 @@ class Hosts:
             before, places = (int(min(self._most, each)) for each in host.limit.change)
             host.limit.change = None
             if places != before:
-                is_refused = places < before
-                self.changes.append(
-                    (name, WidthChange(before, places, RESETS if is_refused else BEARS, is_refused))
-                )
+                change = WidthChange(before, places, RESETS if places < before else BEARS, places < before)
+                self.changes.append((name, change))
 
     def _close_breaker(self, name: str, host: HostState) -> None:
         if host.breaker.opened:

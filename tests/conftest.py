@@ -29,6 +29,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's backgro
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.dont_write_bytecode = False  # see ``pytest_collection``; commands that tests start still write none
+for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[name]  # messages name a proxy of this machine that is not used
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 OBJECT_STORE = (  # the tests that ask moto, whose server takes a second of a processor to start

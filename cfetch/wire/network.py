@@ -26,20 +26,9 @@ OWN_SESSION: ContextVar[OwnSession | None] = ContextVar("session", default=None)
 """The session that a program has given, for all that is asked meanwhile."""
 IMPOSED = ""  # the transport of all runs, whatever the options say: what mocks replies sets it
 BASIC = "Basic "
-NETWORK_ENV = (
-    *(
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-    ),
-    "NETRC",
-)
-"""The variables that ``make_network`` may read."""
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+NETWORK_ENV = (*_PROXIES, *map(str.lower, _PROXIES), "NETRC")
+"""The variables of proxies and logins that ``make_network`` may read."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

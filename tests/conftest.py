@@ -23,6 +23,8 @@ with suppress(ModuleNotFoundError):  # the core's tests run without plug-ins too
 
 if sys.platform == "linux":  # it needs prctl and /proc
     subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
+for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[name]  # messages name a proxy of this machine that is not used
 pytest_addoption, pytest_runtestloop = forked.pytest_addoption, forked.pytest_runtestloop
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")

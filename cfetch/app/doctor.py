@@ -14,7 +14,6 @@ from cfetch.base.config.kinds import is_object_store
 from cfetch.base.config.layers import Resolved
 from cfetch.base.config.settings import KINDS, Settings
 from cfetch.base.errors import UsageError
-from cfetch.base.schemes import is_web
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.run.header_hosts import make_list_network
 from cfetch.show.doctor_view import DestinationReport, Diagnosis, Reached
@@ -38,7 +37,7 @@ def diagnose(resolved: Resolved, urls: Sequence[str], env: Mapping[str, str]) ->
         *list_faults(installation),
         *([] if fault is None else [fault]),
         *(f"nothing can be written to {each.name}: {each.fault}" for each in destinations if each.fault),
-        *_list_unreached(reached, unused),
+        *_list_unreached(reached),
     ]
     if machine.downloads is not None and machine.downloads < settings.concurrency:
         problems.append(
@@ -169,13 +168,10 @@ def _ask_all(urls: Sequence[str], settings: Settings, network: Network) -> list[
     ]
 
 
-def _list_unreached(reached: Sequence[Reached], unused: Sequence[str]) -> Iterator[str]:
-    """One problem for each URL; an unused proxy is named once, where a web server did not answer at all."""
-    hints = list(unused)
+def _list_unreached(reached: Sequence[Reached]) -> Iterator[str]:
     for each in reached:
         if each.fault is None:
             continue
         way = f" through {each.proxy}" if each.proxy else ""
-        hint = f"; {hints.pop()}" if hints and each.status is None and is_web(each.url) else ""
         remedy = "; check the link" if each.status in GONE else ""
-        yield f"{each.url} cannot be had{way}: {each.fault}{hint}{remedy}"
+        yield f"{each.url} cannot be had{way}: {each.fault}{remedy}"

@@ -34,7 +34,10 @@ def list_plans(settings: Settings, *, also_archived: bool = False) -> Plans:
         seen = {(plan.instant, plan.action) for plan in plans}
         for entry in entries:
             if (entry.instant, entry.action.value) not in seen:
-                with suppress(FileNotFoundError):  # its state may change while we read
+                with (
+                    on_this_machine("cannot read the timeline"),
+                    suppress(FileNotFoundError),
+                ):  # state may change
                     plans.append(_describe_plan(table, entry, now_s))
     return Plans(plans=sorted(plans, key=lambda plan: (plan.instant, plan.action)))
 

@@ -38,7 +38,7 @@ from cfetch.show.volume_view import BatchMoves, MovedBatch, RecoveredBatch, Stay
 from cfetch.storage.batch_record_edits import strike_out_replaced
 from cfetch.storage.batch_records import Unread, read_record, record_path
 from cfetch.storage.directory import Directory
-from cfetch.storage.files import on_disk
+from cfetch.storage.files import STATE_NAME, on_disk
 from cfetch.storage.moves import move_batch, recover
 from cfetch.storage.occupancy import leave, occupy
 from cfetch.storage.tree import ReadOnlyTree
@@ -221,6 +221,10 @@ def prepare_drain(
     for root in leaving:
         if not is_object_store(root) and not Path(root).is_dir():
             raise UsageError(f"from is {printable(root)}, and there is no such directory; is it mounted?")
+        if not is_object_store(root) and not Path(root, STATE_NAME).exists():
+            raise UsageError(
+                f"from is {printable(root)}, which is no volume: no download has put files there"
+            )
     # The leaving volumes are opened behind those of --to, so that batches of both are known; the placer then
     # gets them as ``away``: it takes from them and gives them nothing. What moves are groups: records that
     # share files move as one batch, as a file that two records name can stand on one volume only.
@@ -249,6 +253,8 @@ def prepare_rebalance(
 
     Raises the same as ``prepare_drain``.
     """
+    if not 0 <= within <= 1:  # also if it is no number
+        raise UsageError(f"within is {within} but must be from 0 to 1")
     if len(settings.to) < 2:
         raise UsageError("one volume is always level; name all volumes, each with --to")
     with open_occupied(settings, pause, note) as volumes:

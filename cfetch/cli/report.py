@@ -42,7 +42,7 @@ def report(
     from cfetch.show.metrics_reading import expand_metrics, read_metrics
     from cfetch.show.tables import ReportTables
 
-    print_tables(analyse(read_metrics(expand_metrics(metrics))), ReportTables, json=json)
+    print_tables(analyse(read_metrics(expand_metrics(metrics, print_message))), ReportTables, json=json)
 
 
 def _write_page(metrics: list[Path], html: Path) -> None:
@@ -50,5 +50,5 @@ def _write_page(metrics: list[Path], html: Path) -> None:
     from cfetch.show.page.html import write_html
     from cfetch.show.page.runs_page import make_runs_page
 
-    write_html(make_runs_page(read_metrics(expand_metrics(metrics))), html)
+    write_html(make_runs_page(read_metrics(expand_metrics(metrics, print_message))), html)
     print_message(f"the page is in {printable(str(html), 1000)}; open it in a browser")

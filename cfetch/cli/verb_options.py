@@ -13,7 +13,7 @@ from cfetch.base.config.kinds import OptionKind, count_or_share
 from cfetch.base.config.layers import resolve
 from cfetch.base.config.option_table import FORMULA
 from cfetch.base.config.settings import KINDS, Settings
-from cfetch.base.errors import CfetchError, ConfigError, ManifestError
+from cfetch.base.errors import CfetchError, ConfigError, ManifestError, UsageError
 from cfetch.cli.options import (
     PANELS,
     extend,
@@ -51,6 +51,7 @@ READING = PANELS["Manifest"]
 """The options that have an effect only where a manifest is read."""
 
 _OF_ONE_PLAN = {"mounted", "wait"}  # followers and syncs have guards of their own
+_STILL_VOLUMES = ("to", "state", "write_timeout", "heartbeat_interval", "heartbeat_misses", "wait")
 _NOT_FOR_FOLLOW = {
     *_OF_ONE_PLAN,
     *PANELS["Manifest"],
@@ -151,17 +152,12 @@ def with_volumes(command: Callable[..., None]) -> Callable[..., None]:
 
 def with_moves(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags for moving batches between volumes, and --config, to ``command(…, settings)``."""
-    names = (
-        *("to", "state", "write_timeout", "placement", "keep_free"),
-        *("heartbeat_interval", "heartbeat_misses", "wait"),
-    )
-    return _with_settings_of(command, names)
+    return _with_settings_of(command, (*_STILL_VOLUMES, "placement", "keep_free"), needs_volumes=True)
 
 
 def with_still_volumes(command: Callable[..., None]) -> Callable[..., None]:
     """Append the flags of volumes on which no run may work, and --config, to ``command(…, settings)``."""
-    names = ("to", "state", "write_timeout", "heartbeat_interval", "heartbeat_misses", "wait")
-    return _with_settings_of(command, names)
+    return _with_settings_of(command, _STILL_VOLUMES)
 
 
 def with_manifest(command: Callable[..., None]) -> Callable[..., None]:
@@ -213,10 +209,15 @@ def _with_resolved(
     return extend(command, call, [*flags, *make_config_parameters()[:2]])
 
 
-def _with_settings_of(command: Callable[..., None], names: tuple[str, ...]) -> Callable[..., None]:
+def _with_settings_of(
+    command: Callable[..., None], names: tuple[str, ...], *, needs_volumes: bool = False
+) -> Callable[..., None]:
 
     def call(given: dict[str, Any]) -> None:
-        command(settings=resolve_given(given, names).settings, **given)
+        resolved = resolve_given(given, names)
+        if needs_volumes and resolved.origins["to"] == "default":  # which is the working directory
+            raise UsageError("name the volumes, each with --to")
+        command(settings=resolved.settings, **given)
 
     return extend(command, call, [*map(make_parameter, names), *make_config_parameters()[:2]])
 

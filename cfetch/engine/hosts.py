@@ -8,7 +8,7 @@
   how much more attempts bring.
 - The breaker of a host that fails again and again opens: only one probe starts there after each pause.
   A file that breaks off at the same byte again is at fault itself: its host has answered.
-- A host that goes on failing is given up, and its entries fail without a request. A host that has never
+- A host that goes on failing or throttling is given up: its entries fail without a request. One that never
   answered in this run gets as many probes as a file has tries; any other host, the time of the retry budget.
 
 Memory: 300 bytes a host (1.5 KiB with a width), for hosts under way or in trouble and a few thousand more.
@@ -34,6 +34,7 @@ UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
 KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
+MANY_ROUNDS = 3  # of refusals alone: the first may be of long ago, if the host was not asked since
 NONE: Mapping[str, int] = {}
 NO_HANDSHAKES: Mapping[str, Sequence[float]] = {}
 LONGEST_PAUSE_S = 5.0  # a person expects a host that is back to be in use within seconds
@@ -96,10 +97,8 @@ class Hosts:
         self._kept_until_s: dict[str, float] = {}
         self.opens_early = False  # a place became free before the time that ``opens_s`` stated
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
-        self.changes: list[
-            tuple[str, WidthChange]
-        ] = []  # of widths; the caller that emits them clears the list
-        self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears the list
+        self.changes: list[tuple[str, WidthChange]] = []  # of widths; the caller that emits them clears it
+        self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears it
         self.limits = limits
         self._hosts: dict[str, HostState] = {}
         self._leases = _Leases(float(most))
@@ -123,8 +122,7 @@ class Hosts:
         ``waiting``: entries that wait for a place at this host only. All entries that may also use another
         host count as one, and only if one of them was refused a place since the last call.
         """
-        host = self._hosts.get(name)
-        host = host or self._new_host(name)
+        host = self._hosts.get(name) or self._new_host(name)
         running, window = host.running, host.slots
         refused = name in self._refused
         self._refused.discard(name)
@@ -198,12 +196,15 @@ class Hosts:
                 f"{name} asks for a pause of {host.held_until_s - now_s:.0f} s, "
                 f"longer than the retry budget of {budget_s:g} s"
             )
-        if host.breaker.position is not BreakerState.OPEN or host.breaker.opens_s(now_s) <= now_s:
-            return None  # wait for the result of the probe
-        if name not in self.trusted and not host.answered and host.breaker.opened > self.limits.max_attempts:
-            return f"{name} has not given one good answer in {host.breaker.failures} tries"
+        is_trusted = name in self.trusted
+        if host.breaker.position is BreakerState.OPEN and host.breaker.opens_s(now_s) > now_s:
+            if not is_trusted and not host.answered and host.breaker.opened > self.limits.max_attempts:
+                return f"{name} has not given one good answer in {host.breaker.failures} tries"
+        elif is_trusted or host.running or host.held_until_s <= now_s or host.throttling.rounds < MANY_ROUNDS:
+            return None  # wait for the result of the probe, or until a host that throttles only refuses
         if host.trouble_s is not None and now_s - host.trouble_s > budget_s:
-            return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s"
+            only = ", only HTTP 429 or 503" if host.throttling.rounds else ""
+            return f"{name} has not given a good answer for {now_s - host.trouble_s:.0f} s{only}"
         return None
 
     def note_life(self, name: str) -> bool:
@@ -288,8 +289,7 @@ class Hosts:
         host.answered = True
         host.trouble_s = None
         host.throttling.rounds = host.throttling.too_long = 0
-        if host.breaker is not CLOSED:
-            self._close_breaker(name, host)
+        self._close_breaker(name, host)
         more = 1.0 if self._begins(host) else 1.0 / host.window
         host.window = min(float(self._most), host.window + more)
         if error is None:
@@ -410,10 +410,8 @@ class Hosts:
             before, places = (int(min(self._most, each)) for each in host.limit.change)
             host.limit.change = None
             if places != before:
-                is_refused = places < before
-                self.changes.append(
-                    (name, WidthChange(before, places, RESETS if is_refused else BEARS, is_refused))
-                )
+                change = WidthChange(before, places, RESETS if places < before else BEARS, places < before)
+                self.changes.append((name, change))
 
     def _close_breaker(self, name: str, host: HostState) -> None:
         if host.breaker.opened:

@@ -24,7 +24,7 @@ from cfetch.manifest.urls import strip_signature
 from cfetch.storage.directory import Directory, Identity
 from cfetch.storage.files import local_fault, make_private, on_disk
 from cfetch.storage.moves import are_equal, find_moved
-from cfetch.storage.own_databases import NOT_OURS, name_error, open_database
+from cfetch.storage.own_databases import NOT_OURS, find_system_fault, name_error, open_database
 
 SYNCS = "syncs"  # below the state directory
 COMMIT_FILES = 1000  # files for each commit, as a commit flushes the disk
@@ -37,7 +37,6 @@ _TABLES = """
     CREATE TEMP TABLE unproven (path TEXT PRIMARY KEY) WITHOUT ROWID;
     CREATE TEMP TABLE clashing (path TEXT PRIMARY KEY, key TEXT) WITHOUT ROWID;
 """
-_REFUSALS = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")  # faults of the machine
 _OWN = "SELECT path, volume, inode, size_bytes, changed_ns, status_ns FROM files WHERE volume IS NOT NULL"
 
 
@@ -132,7 +131,9 @@ class Catalogue:
             name = name_error(error)
             if name == "SQLITE_BUSY":
                 raise self._make_held_error() from None
-            if name.startswith(_REFUSALS):
+            if (fault := find_system_fault(error)) is not None:
+                raise local_fault(fault, f"cannot use {self._path}") from None
+            if name.startswith("SQLITE_CANTOPEN"):
                 raise LocalFault(f"cannot use {self._path}: {name}") from None
             raise self._explain_damage(name) from None
         except OSError as error:

@@ -1,7 +1,8 @@
 """Reads metrics files: the runs in them, and the entries that a run has left to do."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
@@ -42,8 +43,11 @@ class MetricsRun(NamedTuple):
         return (record for record in self.records if isinstance(record, FileRecord))
 
 
-def expand_metrics(paths: Iterable[Path]) -> list[Path]:
+def expand_metrics(paths: Iterable[Path], note: Callable[[str], None] | None = None) -> list[Path]:
     """Replace each directory by the metrics files in it, or in its state directory if it is a destination.
+
+    ``note``: a file of a directory which is no metrics, such as one that a power cut emptied, is left out,
+    and ``note`` gets the reason. Without it, such a file is one more to be read.
 
     Raises:
         UsageError: a directory has no metrics files.
@@ -53,18 +57,38 @@ def expand_metrics(paths: Iterable[Path]) -> list[Path]:
         if not os.path.isdir(path):
             files.append(path)
             continue
-        own = path / _OF_A_DESTINATION
-        folder = own if os.path.isdir(own) else path
-        try:
-            metrics = [file for file in folder.iterdir() if _is_first_copy(file)]
-        except OSError as error:
-            raise input_fault(error, f"cannot read {printable(str(folder))}") from None
-        within = sorted(metrics, key=order_of_runs)
+        metrics = [file for file in _list_folder(path) if _is_first_copy(file)]
+        within = sorted(_leave_out_damaged(metrics, note) if note else metrics, key=order_of_runs)
         if not within:
             raise UsageError(f"{printable(str(path))}: there are no metrics in this directory; {_WHERE}")
         files += within
     first = [(file.parent, order_of_runs(file)[0]) for file in files]
     return sorted(files, key=lambda file: _place_of_run(file, first))
+
+
+def _list_folder(path: Path) -> list[Path]:
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):  # one that may not be read is no absent one
+            return list((path / _OF_A_DESTINATION).iterdir())
+        return list(path.iterdir())
+    except OSError as error:
+        raise input_fault(error, f"cannot read {printable(str(error.filename or path))}") from None
+
+
+def _leave_out_damaged(metrics: Sequence[Path], note: Callable[[str], None]) -> Iterator[Path]:
+    """Yield the files that begin with a run; ``note`` gets why others do not, unless all do not."""
+    faults = []
+    for path in metrics:
+        try:
+            next(read_metrics([path]))
+        except UsageError as error:
+            faults.append(error)
+        else:
+            yield path
+    if faults and len(faults) == len(metrics):
+        raise faults[0]
+    for fault in faults:
+        note(f"left out: {fault}")
 
 
 def _is_first_copy(path: Path) -> bool:

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import ssl
+from collections.abc import Mapping
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
@@ -16,6 +17,7 @@ from httptools import HttpParserError
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.base.secret import printable
 from cfetch.storage.files import local_fault
+from cfetch.wire.network import NETWORK_ENV
 from cfetch.wire.reply_parser import BytesBehind, HeadFault, NoHttp
 from cfetch.wire.transport import CutHead, LostCount
 
@@ -28,9 +30,9 @@ _MEANINGS: tuple[tuple[type[BaseException], type[SourceError], str], ...] = (  #
     ),
     (aiohttp.ClientConnectorSSLError, Transient, "the TLS handshake failed{plain}"),
     (aiohttp.ClientConnectorDNSError, Transient, "{name} could not be resolved{without}"),
-    (aiohttp.ConnectionTimeoutError, Transient, "connecting{through} took too long"),
+    (aiohttp.ConnectionTimeoutError, Transient, "connecting{through} took too long{unused}"),
     (aiohttp.ClientProxyConnectionError, Transient, f"cannot connect to the proxy{_WITHOUT}: {{cause}}"),
-    (aiohttp.ClientConnectorError, Transient, "cannot connect: {cause}"),
+    (aiohttp.ClientConnectorError, Transient, "cannot connect: {cause}{unused}"),
     (aiohttp.ServerDisconnectedError, Transient, "the {peer} closed the connection"),
     (aiohttp.ClientPayloadError, Transient, "the body was cut off or is malformed"),
     (aiohttp.ClientResponseError, Transient, "the reply is not proper HTTP"),
@@ -103,7 +105,7 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
         return CutHead(int(stated[-1]) if stated else None)
     if is_unknown_name(error):
         whose = "the proxy's" if proxied else "the host's"
-        more = _WITHOUT if proxied else ""
+        more = _WITHOUT if proxied else name_unused_proxy(os.environ)
         return Refused(f"{whose} name does not exist (asked for twice); check how it is spelled{more}")
     if isinstance(error, NoHttp) and error.args[0].startswith(_TLS_RECORDS):
         return Refused("the port speaks TLS: write https:// in place of http://")
@@ -118,7 +120,8 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     )
     words = {
         "name": "the proxy's name" if proxied else "the host's name",
-        "without": _WITHOUT if proxied else "",
+        "without": _WITHOUT if proxied else name_unused_proxy(os.environ),
+        "unused": "" if proxied else name_unused_proxy(os.environ),
         "through": " through the proxy" if proxied else "",
         "plain": _explain_handshake(error),
         "part": "body" if reading else "reply",
@@ -126,6 +129,13 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
         "fault": f": {fault}" if (fault := _find_fault(error)) else "",
     }
     return kind(text.format(cause=_find_cause(error), **words))
+
+
+def name_unused_proxy(env: Mapping[str, str]) -> str:
+    """The variable that names a proxy, while a host is asked without one; empty if none is set."""
+    names = (name for name in NETWORK_ENV if name.lower().endswith("_proxy") and name.lower() != "no_proxy")
+    name = next((name for name in names if env.get(name)), None)
+    return f" (asked without the proxy of {name}; see --proxy-from-env and NO_PROXY)" if name else ""
 
 
 def _find_fault(error: Exception) -> str:

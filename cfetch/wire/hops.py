@@ -9,6 +9,7 @@ that of a redirect, is for that URL's origin; no transport sends it as a part of
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from cfetch.base.errors import SourceError
 from cfetch.base.secret import SecretUrl
 from cfetch.base.version import __version__
 from cfetch.wire.headers import Headers
@@ -68,14 +69,20 @@ class HopTransport:
         while True:
             sent = secrets if self._jar is None else self._add_cookies(self._jar, url, secrets)
             all_headers = {**headers, **sent} if sent else headers
-            reply = await self.send(url, all_headers, fresh=fresh, method=method, connecting=connecting)
+            try:
+                reply = await self.send(url, all_headers, fresh=fresh, method=method, connecting=connecting)
+            except SourceError as error:
+                if seen:
+                    from cfetch.wire.targets import blame_target
+
+                    blame_target(error, url, seen)
+                raise
             if reply.headers.getall("Set-Cookie", _NONE):
                 self._keep_cookies(url, reply.headers)
             reply.place, reply.source = place, url
             reply.hidden = _list_secrets(sent) if reply.status >= 300 and sent else ()
-            if reply.status not in REDIRECTS or not any(
-                map(str.strip, reply.headers.getall("Location", _NONE))
-            ):
+            targets = reply.headers.getall("Location", _NONE)
+            if reply.status not in REDIRECTS or not any(map(str.strip, targets)):
                 return reply
             from cfetch.wire.targets import next_hop  # many servers redirect nobody
 

@@ -26,20 +26,9 @@ OWN_SESSION: ContextVar[OwnSession | None] = ContextVar("session", default=None)
 """The session that a program has given, for all that is asked meanwhile."""
 IMPOSED = ""  # the transport of all runs, whatever the options say: what mocks replies sets it
 BASIC = "Basic "
-NETWORK_ENV = (
-    *(
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-    ),
-    "NETRC",
-)
-"""The variables that ``make_network`` may read."""
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+NETWORK_ENV = (*_PROXIES, *map(str.lower, _PROXIES), "NETRC")
+"""The variables of proxies and logins that ``make_network`` may read."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +150,7 @@ def make_network(options: NetworkOptions, env: Mapping[str, str]) -> Network:
         logins=_read_logins(env) if options.netrc else {},
         credentials=_read_credentials(options, env),
         user_agent=options.user_agent,
-        tls=_make_tls(options),
+        tls=_make_tls(options, env),
         public_only=options.public_only,
         limit_bps=options.rates.least_bps,
         resolve=_read_addresses(options.resolve) if options.resolve else {},
@@ -179,13 +168,13 @@ def _read_logins(env: Mapping[str, str]) -> dict[str, SecretText]:
     return read_logins(env)
 
 
-def _make_tls(options: NetworkOptions) -> ssl.SSLContext | None:
+def _make_tls(options: NetworkOptions, env: Mapping[str, str]) -> ssl.SSLContext | None:
     """The TLS context for the settings; None: the library's own (system CAs, TLS 1.2) is enough."""
-    if options.ca_file is None and options.client_cert is None and options.client_key is None:
+    if {options.ca_file, options.client_cert, options.client_key, env.get("SSLKEYLOGFILE")} == {None}:
         return None
     from cfetch.wire.own_tls import make_tls_context  # few runs have certificates of their own
 
-    return make_tls_context(options)
+    return make_tls_context(options, env)
 
 
 def _read_addresses(texts: tuple[str, ...]) -> dict[tuple[str, int], list[str]]:

@@ -1,16 +1,19 @@
-"""TLS by files of the user: CAs to trust, and a certificate that servers ask for."""
+"""TLS by files of the user: CAs to trust, a certificate that servers ask for, and a log of keys."""
 
 import errno
 import os
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 
+KEY_LOG = "SSLKEYLOGFILE"  # curl, browsers and Python's own contexts write the keys of sessions there
 
-def make_tls_context(options: NetworkOptions) -> ssl.SSLContext:
+
+def make_tls_context(options: NetworkOptions, env: Mapping[str, str]) -> ssl.SSLContext:
     """Make the TLS context for the files that the settings name. Raises ConfigError."""
     if options.client_key is not None and options.client_cert is None:
         raise ConfigError("client_key is set without client_cert; name the certificate too")
@@ -18,6 +21,8 @@ def make_tls_context(options: NetworkOptions) -> ssl.SSLContext:
         path = getattr(options, name)
         if path is not None:
             _check_readable(name, path)
+    if env.get(KEY_LOG):
+        _check_key_log(env[KEY_LOG])
     try:
         context = ssl.create_default_context(cafile=options.ca_file)
     except ssl.SSLError:
@@ -29,6 +34,17 @@ def make_tls_context(options: NetworkOptions) -> ssl.SSLContext:
     if options.client_cert is not None:
         _load_own_certificate(context, options.client_cert, options.client_key)
     return context
+
+
+def _check_key_log(path: str) -> None:
+    """Each library that speaks TLS would fail to load otherwise."""
+    try:
+        Path(path).open("ab").close()
+    except OSError as error:
+        raise ConfigError(
+            f"environment variable {KEY_LOG} is {printable(path)}, which cannot be written: {error.strerror}"
+            "; unset it, or name another file"
+        ) from None
 
 
 def _check_readable(name: str, path: str) -> None:

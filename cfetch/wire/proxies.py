@@ -31,14 +31,14 @@ def find_proxies(options: NetworkOptions, env: Mapping[str, str]) -> tuple[dict[
 
 
 def _read_variables(env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
-    """Read the environment. A lower-case variable wins, as with curl."""
+    """Read the environment. A lower-case variable wins, as with curl, also one that is empty: none."""
     proxies: dict[str, SecretUrl] = {}
     for scheme in WEB:
         # In a CGI program HTTP_PROXY is a header of the request (CVE-2016-5385).
         upper = () if scheme == HTTP and "REQUEST_METHOD" in env else (f"{scheme}_proxy".upper(),)
         names = (f"{scheme}_proxy", *upper, "all_proxy", "ALL_PROXY")
-        name = next((name for name in names if env.get(name)), None)
-        if name is None:
+        name = next((name for name in names if name in env), None)
+        if name is None or not env[name]:
             continue
         text = env[name] if "://" in env[name] else f"{HTTP}://{env[name]}"
         try:
@@ -49,4 +49,4 @@ def _read_variables(env: Mapping[str, str]) -> tuple[dict[str, SecretUrl], str]:
 
 
 def _read_exceptions(env: Mapping[str, str]) -> str:
-    return env.get("no_proxy") or env.get("NO_PROXY") or ""
+    return env.get("no_proxy", env.get("NO_PROXY", ""))

@@ -14,13 +14,14 @@ import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import quote, urlsplit
 
-from cfetch.base.errors import Refused
+from cfetch.base.errors import Refused, SourceError
 from cfetch.base.schemes import HTTP, HTTPS, WEB, WEB_PATTERN
-from cfetch.base.secret import SecretUrl
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.url_completion import join_url
 from cfetch.wire.headers import Headers
 
 MAX_HOPS = 50  # as curl; object stores need one, download portals two or three
+MAX_NAMED = 80  # characters of a host in a message
 MAX_AGAIN = 5  # requests for one address: it is a circle then
 
 _TO_ENCODE = re.compile("[ \u0080-\U0010ffff]+")
@@ -80,6 +81,12 @@ def next_hop(
     if len(seen) > MAX_HOPS:  # the first of them is the entry's own URL
         raise Refused(f"the server redirects more than {MAX_HOPS} times")
     return target
+
+
+def blame_target(error: SourceError, url: SecretUrl, seen: list[SecretUrl]) -> None:
+    """Name in ``error`` the host of ``url``, to which the server of ``seen`` redirects, if it is another."""
+    if url.host() != seen[0].host():
+        error.args = (f"{error} (at {printable(url.host(), MAX_NAMED)}, to which the server redirects)",)
 
 
 def _encode(location: str) -> str:

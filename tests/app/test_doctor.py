@@ -69,7 +69,7 @@ def test_the_reasons_for_what_cannot_be_had(site, closed_port, tmp_path, monkeyp
     place, gone, refused = document["problems"]
     assert place.startswith(f"nothing can be written to {tmp_path / 'file'}: ")
     assert gone.endswith("/gone cannot be had: HTTP 404; check the link")
-    assert "Connection refused; HTTP_PROXY is set and not used: --proxy-from-env" in refused
+    assert "Connection refused (asked without the proxy of HTTP_PROXY; see --proxy-from-env" in refused
     assert [secret for secret in SECRETS if secret in done.stdout + done.stderr] == []
 
 

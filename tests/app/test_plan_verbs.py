@@ -421,6 +421,17 @@ def changes_below(folder):
     return {path: path.stat().st_ctime_ns for path in folder.rglob("*")}
 
 
+async def test_a_record_that_cannot_be_read_is_a_fault_of_this_machine(tmp_path):
+    """As one on a damaged disk, for which a directory stands here; it is no bug in cfetch."""
+    async with Origin(FILES) as origin:
+        instant = await scheduled(origin, tmp_path)
+    path = tmp_path / f".cfetch/timeline/{instant}.download.requested"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LocalFault, match="cannot read the timeline: Is a directory"):
+        list_plans(Settings(to=(str(tmp_path),)))
+
+
 async def test_a_state_says_its_format_and_one_of_a_later_version_is_left_alone(tmp_path):
     """Who writes leaves the marker, who looks does not; a higher number is refused by its path, unchanged."""
     async with Origin(FILES) as origin:

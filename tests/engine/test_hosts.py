@@ -1,5 +1,7 @@
 """What each host bears: windows, holds, breakers, speeds; pure values in a table of stories."""
 
+import re
+
 import pytest
 
 from cfetch.base.breaker import THRESHOLD
@@ -261,11 +263,35 @@ def test_c64_a_host_that_is_back_is_asked_within_seconds():
     assert hosts.opens_s("h", now_s) == now_s + 5.0
 
 
-def fail_for_long(hosts, now_s, until_s):
+def fail_for_long(hosts, now_s, until_s, error=None):
     while now_s < until_s:
         now_s = max(now_s, hosts.opens_s("h", now_s))
-        tell(hosts, Transient("refused"), now_s)
+        tell(hosts, error or Transient("refused"), now_s)
     return now_s
+
+
+def test_a_host_that_does_nothing_but_throttle_is_given_up():
+    """After the time of the retry budget: else each of its files would wait for its own tries, one by one."""
+    hosts = hosts_of()
+    now_s = fail_for_long(hosts, 0.0, 270.0, BUSY)
+    assert hosts.given_up("h", now_s) is None
+    now_s = fail_for_long(hosts, now_s, 310.0, BUSY)
+    reason = hosts.given_up("h", now_s)
+    assert re.fullmatch("h has not given a good answer for 3.. s, only HTTP 429 or 503", reason)
+    assert hosts.given_up("h", hosts.opens_s("h", now_s)) is None  # the next is the probe
+    hosts.trusted = ["h"]
+    assert hosts.given_up("h", now_s) is None  # it serves another process
+    hosts.trusted = []
+    hosts.take_place("h")
+    assert hosts.given_up("h", now_s) is None  # it may be about to serve this one
+
+
+def test_a_host_that_throttles_again_after_long_is_not_given_up():
+    """Nobody had asked it since: that is no time of trouble."""
+    hosts = hosts_of()
+    for now_s in (0.0, 400.0):
+        tell(hosts, BUSY, now_s)
+        assert hosts.given_up("h", now_s) is None
 
 
 def test_c44_a_host_that_never_answered_is_given_up_soon():

@@ -101,6 +101,31 @@ def test_metrics_that_were_compressed_since_are_found_by_their_former_name(tmp_p
     assert read(other) == [("i1", RECORDS)]
 
 
+@pytest.mark.parametrize(
+    "damage", [b"", b"\0" * 99, b'{"schema":"cfetch.ru', b'{"schema": "cfetch.run/9"}\n', b"[1]"]
+)
+def test_a_damaged_file_of_a_directory_does_not_hide_the_others(tmp_path, damage):
+    """It is left out with the reason; a directory with nothing else is refused, and so is the file itself."""
+    path = write(tmp_path / "a.jsonl", started(2), *finished(*RECORDS))
+    damaged = tmp_path / "b.jsonl"
+    notes: list[str] = []
+    damaged.write_bytes(damage)
+    assert expand_metrics([tmp_path], notes.append) == [path]
+    assert [note.startswith(f"left out: {damaged}:1: not cfetch metrics: ") for note in notes] == [True]
+    path.unlink()
+    for paths in ([tmp_path], [damaged]):
+        with pytest.raises(UsageError, match=r"b\.jsonl:1: not cfetch metrics"):
+            list(read_metrics(expand_metrics(paths, notes.append)))
+    assert len(notes) == 1
+
+
+def test_a_state_directory_that_cannot_be_read_is_not_said_to_have_no_metrics(tmp_path):
+    """As the one of another user: the reason is the system's own."""
+    (tmp_path / ".cfetch").symlink_to(".cfetch")
+    with pytest.raises(UsageError, match=r"cannot read .*\.cfetch/metrics: Too many levels of sym"):
+        expand_metrics([tmp_path])
+
+
 def test_lines_follow_the_documented_order_of_schemas(tmp_path):
     """The header is the first line, then one line per entry, each naming its schema."""
     path = write(tmp_path / "m.jsonl", started(2), *finished(*RECORDS))

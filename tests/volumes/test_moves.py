@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import json
+import math
 import os
 import random
 import re
@@ -16,7 +17,7 @@ import pytest
 
 from cfetch.app import volume_moves
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import Held
+from cfetch.base.errors import Held, UsageError
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.batch_records import read_records
@@ -499,6 +500,32 @@ async def test_a_volume_that_is_not_there_is_not_emptied(tmp_path):
     done = await volume("drain", "--from", tmp_path / "typo", *to(tmp_path / "b"))
     assert (done.returncode, "no such directory" in done.stderr) == (2, True)
     assert not (tmp_path / "typo").exists()
+
+
+async def test_a_directory_that_is_no_volume_is_not_emptied(tmp_path):
+    """Nothing is written in it, and it is not said to be empty now."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    done = await volume("drain", "--from", tmp_path / "a", *to(tmp_path / "b"))
+    assert (done.returncode, "which is no volume" in done.stderr) == (2, True)
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["drain", "--from", "x"], ["rebalance", "--dry-run"]])
+async def test_nothing_moves_to_the_working_directory_unasked(tmp_path, words):
+    """It is the usual --to, and no place for what leaves a volume."""
+    (tmp_path / "x/.cfetch").mkdir(parents=True)
+    done = await volume(*(tmp_path / word if word == "x" else word for word in words))
+    assert (done.returncode, done.stderr) == (2, "cfetch: name the volumes, each with --to\n")
+
+
+def test_a_bound_that_is_no_number_is_refused():
+    """NaN passes a comparison with either end of the range."""
+    with (
+        pytest.raises(UsageError, match="within is nan but must be from 0 to 1"),
+        volume_moves.prepare_rebalance(Settings(to=("a", "b")), math.nan, pause=print, note=print),
+    ):
+        pass
 
 
 async def test_a_stray_file_beside_moves_is_left_alone(tmp_path):

@@ -99,6 +99,15 @@ def test_c63_no_proxy_star_and_lower_case():
     assert proxy_of("http://a.test/", cgi, proxy_from_env=True) is None
 
 
+def test_a_lower_case_variable_that_is_empty_names_nothing():
+    """An image or a job sets it so to have no proxy, whatever the upper-case one says."""
+    for name in ("HTTP_PROXY", "ALL_PROXY"):
+        env = {"http_proxy": "", name: "http://up.test:1"}
+        assert proxy_of("http://a.test/", env, proxy_from_env=True) is None
+    env = {"http_proxy": "http://low.test:1", "no_proxy": "", "NO_PROXY": "*"}
+    assert "low.test" in proxy_of("http://a.test/", env, proxy_from_env=True)
+
+
 def test_the_environment_names_hosts_without_the_stated_proxy_if_it_may():
     """NO_PROXY alone is read of it then, as curl does; without the setting nothing is."""
     env = ENV | {"NO_PROXY": "a.test"}

@@ -209,6 +209,16 @@ def test_c61_a_name_that_does_not_exist_is_asked_for_once_more_then_refused(numb
     assert str(error) == "the host's name does not exist (asked for twice); check how it is spelled"
 
 
+@pytest.mark.parametrize("number", [socket.EAI_NONAME, socket.EAI_AGAIN])
+def test_a_proxy_that_is_not_used_is_named_where_a_host_is_not_reached(number, monkeypatch):
+    """In a network whose resolver knows no outside names, nobody has misspelled them; its URL is not told."""
+    monkeypatch.setenv("no_proxy", "*")
+    assert "proxy" not in str(fails_by_name(number)[0])
+    monkeypatch.setenv("https_proxy", f"user:{CANARY}@proxy.test")
+    error = str(fails_by_name(number)[0])
+    assert error.endswith(" (asked without the proxy of https_proxy; see --proxy-from-env and NO_PROXY)")
+
+
 @pytest.mark.parametrize("number", [socket.EAI_AGAIN, socket.EAI_FAIL, socket.EAI_SYSTEM])
 def test_c61_a_resolver_in_trouble_is_asked_again_later(number):
     """SERVFAIL and its time-out: the pool's back-off, not ours."""

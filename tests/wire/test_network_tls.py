@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import Refused, Transient
+from cfetch.base.errors import ConfigError, Refused, Transient
 from cfetch.base.secret import SecretUrl
 from cfetch.manifest.entry import Entry, safe_path
 from cfetch.wire.http import HttpTransport
@@ -54,6 +54,16 @@ def self_signed(tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "c.pem", tmp_path / "k.pem")
     return context
+
+
+def test_a_log_of_keys_that_cannot_be_written_is_named(tmp_path):
+    """Python's own contexts raise OSError, also while a library is imported."""
+    log = {"SSLKEYLOGFILE": str(tmp_path / "absent/keys")}
+    with pytest.raises(ConfigError, match=r"SSLKEYLOGFILE is .*, which cannot be written: No such file"):
+        make_network(Settings().network, log)
+    (tmp_path / "absent").mkdir()
+    assert make_network(Settings().network, log).tls is not None
+    assert make_network(Settings().network, {}).tls is None
 
 
 async def test_c62_tls_older_than_1_2_is_not_spoken(authority):

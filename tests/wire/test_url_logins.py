@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from cfetch.base.config.settings import Settings
+from cfetch.base.errors import Transient
 from cfetch.base.secret import SecretText, SecretUrl
 from cfetch.manifest.url_completion import encode_url
 from cfetch.manifest.urls import strip_signature
@@ -125,3 +126,15 @@ def test_a_password_is_no_part_of_a_links_identity(transport):
     assert strip_signature("http://u:p@h/a@1") == strip_signature("http://u:q@@h/a@1") == "http://u@h/a@1"
     assert strip_signature("http://h/a@1?x=ftp://u:p@h") == "http://h/a@1?x=ftp://u:p@h"
     assert encode_url("http://ü:a b@bücher.test/ü") == "http://%C3%BC:a%20b@xn--bcher-kva.test/%C3%BC"
+
+
+async def test_who_fails_behind_a_redirect_is_named(transport):
+    """The entry's own host has answered; a login in the redirect is not told."""
+    async with RawServer(reply(b"x")) as gone:
+        target = gone.url.replace("//", "//user:secret@")
+    async with RawServer(moved(target)) as server:
+        with pytest.raises(Transient) as failure:
+            await ask(server.url, transport)
+    assert str(failure.value) == (
+        f"cannot connect: Connection refused (at 127.0.0.1:{gone.port}, to which the server redirects)"
+    )

@@ -430,6 +430,10 @@ def _split(raw: str) -> tuple[str, ...]:
 def _check_destination(destination: str) -> None:
     if not destination or "\0" in destination:
         raise ValueError("must name a directory, or an object store like s3://bucket/prefix")
+    if destination == "~" or destination.startswith("~/"):
+        raise ValueError(
+            "must be a path without ~, which no shell has read here; ./~ is a directory of that name"
+        )
     is_valid_url = re.fullmatch(_OBJECT_STORE, destination) and destination.isprintable()
     if is_object_store(destination) and not is_valid_url:
         raise ValueError(

@@ -244,6 +244,7 @@ def test_shown_destinations_read_back(config, to):
         ("to: {a: b}\n", "to must be a single value or a list of them, not a mapping"),
         ("to: []\n", "to must be one value or a list of them"),
         ("to: [/a, '']\n", "to must name a directory, or an object store like s3://bucket/prefix"),
+        ("to: ~/a\n", "to must be a path without ~, which no shell has read here"),
         (
             "to: ftp://h/x\n",
             "to must be a directory, or s3://, gs:// or az:// with bucket/prefix, and without",

@@ -52,7 +52,7 @@ def tune(
         UsageError: metrics cannot be read, there are too few, or nothing in them was slow (it says which).
         LocalFault: Spark failed.
     """
-    metrics = expand_metrics(options.metrics)
+    metrics = expand_metrics(options.metrics, say)
     policy = options.policy or _find_recorded_policy(metrics)
     usual = ADAPTIVE_GRID if policy == "adaptive" else DEFAULT_GRID
     grid = read_grid(options.grid, policy) if options.grid else usual

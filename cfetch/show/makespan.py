@@ -62,10 +62,12 @@ class Makespan:
             return
         jobs = list_jobs(record)
         self._jobs += jobs
-        if jobs and jobs[0].took_s > FADE_S:
+        firsts = ((each, each.first_byte_s) for each in record.attempts)
+        flows = [each for each, first_s in firsts if first_s is not None and each.end_s - first_s > FADE_S]
+        if flows:
             from cfetch.show.left_alone import find_fade_s  # small files have none
 
-            self._note_fades(find_fade_s(attempt, FADE_S) for attempt in record.attempts)
+            self._note_fades(find_fade_s(each, FADE_S) for each in flows)
         if len(record.attempts) > 1:  # few entries have more than one
             self.has_mitigated |= any(job.alone_s != job.took_s for job in jobs)
         if len(self._jobs) > MOST_JOBS:

@@ -245,7 +245,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     ``done``: files by host. ``busy_s``, ``bytes`` and ``requests`` of attempts, by the host that they asked;
     ``held_s`` in all, ``last_byte_s``. ``latest``: the records that ended last, without their samples.
     ``jobs`` and ``merged_jobs`` are those of ``report.makespan``, at most ``peak`` at a time;
-    ``is_mitigated``: mitigation has changed one. ``fades``: attempts that were slow and came back.
+    ``is_mitigated``: mitigation has changed one. ``fades_s``: of attempts that were slow and came back.
     """
 
     sums: Sums
@@ -260,7 +260,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     merged_jobs: list[tuple[float, float, float]]
     peak: int
     is_mitigated: bool
-    fades: int = 0
+    fades_s: list[float] = []
 
 
 class EventRecord(

@@ -310,6 +310,13 @@ class Attempt:
         """Seconds that it may still take without delay for the run; 0: not known."""
         return self.interruption.slack_s
 
+    def packet_age_s(self) -> float | None:
+        """Seconds since its connection's latest packet; None: the kernel does not tell."""
+        from cfetch.wire.tcp_figures import read_tcp_figures  # only for attempts that look too slow
+
+        figures = read_tcp_figures(getattr(self.reply.response, "transport", None))
+        return None if figures is None else figures.packet_age_s
+
     @property
     def carried_bytes(self) -> int:
         """The bytes that its connection had brought before this reply; 0 while that is not known."""

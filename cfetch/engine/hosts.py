@@ -352,7 +352,7 @@ class Hosts:
         waiting: Mapping[str, int] = NONE,
         handshakes_s: Mapping[str, Sequence[float]] = NO_HANDSHAKES,
         left_bytes: int = 0,
-        is_link_full: Callable[[str, float], bool] | None = None,
+        is_link_full: Callable[[str, float], bool | None] | None = None,
     ) -> bool:
         """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more places than before.
 

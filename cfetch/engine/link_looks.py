@@ -74,10 +74,10 @@ class LinkLooks:
         )
 
 
-def stand_in_queue(attempts: Iterable[Attempt], host: str, usual_s: float) -> bool:
+def stand_in_queue(attempts: Iterable[Attempt], host: str, usual_s: float) -> bool | None:
     """Whether most connections of ``host`` have lost packets, and their round trips are clearly longer.
 
-    ``usual_s``: a round trip without a queue.
+    ``usual_s``: a round trip without a queue. None: TCP tells it of too few connections.
     """
     queued, known = 0, 0
     for attempt in attempts:
@@ -88,7 +88,7 @@ def stand_in_queue(attempts: Iterable[Attempt], host: str, usual_s: float) -> bo
             known += 1
             signs = LinkSigns(usual_s, figures.round_trip_s, figures.has_lost)
             queued += figures.has_lost and signs.stands_in_queue
-    return known >= LEAST_KNOWN and 2 * queued > known
+    return None if known < LEAST_KNOWN else 2 * queued > known
 
 
 def _read_signs(flight: AttemptUnderWay) -> LinkSigns:

@@ -66,7 +66,7 @@ def adjust_widths(
     """
     now_s = clock.now()
 
-    def is_link_full(host: str, usual_s: float) -> bool:
+    def is_link_full(host: str, usual_s: float) -> bool | None:
         from cfetch.engine.link_looks import stand_in_queue  # only before more places are tried
 
         return stand_in_queue(flights.attempts(), host, usual_s)

@@ -36,7 +36,7 @@ def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
         merged_jobs=[*merged],
         peak=makespan.peak,
         is_mitigated=makespan.has_mitigated,
-        fades=makespan.fades,
+        fades_s=makespan.fades_s,
     )
 
 

@@ -2,14 +2,18 @@
 
 On a full link an attempt that was cancelled counts for twice its time at most, as a slow rate there foretells
 no more than as much again. An entry with helpers counts as mitigated only if its own attempt was far slower
-than the helpers: the gain of segments over good connections is not due to mitigation.
+than the helpers: the gain of segments over good connections is not due to mitigation. So if an attempt was
+cancelled that was about as fast as its helpers, they would have brought their ranges just as they did.
 """
 
+from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from cfetch.base.records import CANCELLED, AttemptRecord, FileRecord
 from cfetch.show.saved_time import list_verdicts, running_rate_bps, shows_its_rate
 
+FADED = 1 / 8  # of the attempt's mean rate
 SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and not only helped
 
 
@@ -19,15 +23,29 @@ def held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
     return end_s - attempt.start_s
 
 
-def alone_s(record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]) -> float | None:
-    """Seconds for which the entry would have held its place without mitigation; None: the same or unknown."""
+class LeftAlone(NamedTuple):
+    """An entry without mitigation: ``held_s`` in its place; ``keeps_helpers``: they bring what they did."""
+
+    held_s: float
+    keeps_helpers: bool
+
+
+def find_left_alone(
+    record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]
+) -> LeftAlone | None:
+    """How long the entry would have held its place without mitigation; None: the same or unknown."""
     before_s = 0.0
     for attempt in own:
-        if attempt.outcome in CANCELLED or _was_rescued(attempt, helpers):
-            end_s = _projected_end_s(record, attempt)
-            if attempt.full_link and end_s is not None:  # of which it gets more when others end
+        was_rescued = _was_rescued(attempt, helpers)
+        if attempt.outcome in CANCELLED or was_rescued:
+            end_s = _projected_end_s(record, attempt, brings_all=was_rescued)
+            if end_s is None:
+                return None
+            if attempt.full_link:  # of which it gets more when others end
                 end_s = min(end_s, 2 * attempt.end_s - attempt.start_s)
-            return None if end_s is None else before_s + max(0.0, end_s - attempt.start_s)
+            if not was_rescued:
+                end_s = max([end_s, *(helper.end_s for helper in helpers)])
+            return LeftAlone(before_s + max(0.0, end_s - attempt.start_s), not was_rescued)
         if (
             attempt.outcome == "done"
         ):  # of its range: alone it would have gone on; helpers brought what follows
@@ -51,8 +69,8 @@ def _was_rescued(attempt: AttemptRecord, helpers: list[AttemptRecord]) -> bool:
     return max(mean_bps, running_rate_bps(attempt)) < SLOW * median(rates)
 
 
-def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None:
-    """The time at which ``attempt`` alone would have completed the file; None: unknown."""
+def _projected_end_s(record: FileRecord, attempt: AttemptRecord, *, brings_all: bool) -> float | None:
+    """When ``attempt`` would have completed its range, or the file if it ``brings_all``; None: unknown."""
     rate_bps = running_rate_bps(attempt)
     if attempt.outcome not in CANCELLED:
         left_bytes = record.bytes - attempt.from_byte - attempt.bytes
@@ -60,7 +78,21 @@ def _projected_end_s(record: FileRecord, attempt: AttemptRecord) -> float | None
     end_s = next(
         (verdict.projected_s for verdict in list_verdicts(record) if verdict.attempt is attempt), None
     )
-    if end_s is None or attempt.to_byte is None:
+    if end_s is None or attempt.to_byte is None or not brings_all:
         return end_s
     others_bytes = record.bytes - attempt.to_byte  # helpers had taken them over before
     return end_s + others_bytes / rate_bps if rate_bps > 0 else end_s
+
+
+def find_fade_s(attempt: AttemptRecord, least_s: float) -> float:
+    """The longest time over ``least_s`` for which an attempt stood nearly still and came to its end; or 0."""
+    first_s = attempt.first_byte_s
+    if attempt.outcome != "done" or first_s is None or attempt.end_s - first_s <= least_s:
+        return 0.0
+    faded_bps = FADED * attempt.bytes / (attempt.end_s - first_s)
+    samples = [point for point in attempt.samples if point[0] > first_s]
+    points = [(first_s, 0), *samples, (attempt.end_s, attempt.bytes)]
+    return max(
+        lasted_s if (lasted_s := later_s - sooner_s) > least_s and more - less < faded_bps * lasted_s else 0.0
+        for (sooner_s, less), (later_s, more) in pairwise(points)
+    )

@@ -14,8 +14,8 @@ and limits of single hosts, so these cancel out.
 
 ``left_alone.py`` says how long an entry would have held its place. If that is unknown, or the entry is not
 done, it counts as it was in both replays. The run's own control limits what is claimed: if attempts that
-nobody cancelled became slow and came back by themselves, a slow rate foretells no more than the time for
-which it was seen, so no entry counts for more than ``AS_LONG_AGAIN`` times its real time.
+nobody cancelled stood nearly still and came back by themselves, a slow rate foretells little. So no entry
+counts for more than ``AS_LONG_AGAIN`` times its real time, or than that and the longest of these fades.
 
 Memory is bounded: beyond ``MOST_JOBS`` entries the older entries are merged, a few neighbours into one that
 takes as long as all of them; the latest stay unmerged, since they decide when the run ends. Pure.
@@ -23,16 +23,15 @@ takes as long as all of them; the latest stay unmerged, since they decide when t
 
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
-from itertools import pairwise, starmap
+from itertools import starmap
 from math import inf
 from typing import NamedTuple
 
-from cfetch.base.records import AttemptRecord, Digest, FileRecord
+from cfetch.base.records import Digest, FileRecord
 
 MOST_JOBS = 1 << 16  # some 10 MiB
 FEW = 64  # merged jobs of one report of a task
 FADES = 2  # one may be chance
-FADED = 1 / 8  # of the attempt's mean rate
 FADE_S = 1.0  # of a silence, or nearly, within one attempt; a lost packet costs less
 AS_LONG_AGAIN = 2.0  # a wait that has lasted some time ends, in the median, after as long again
 ROUNDING_S = 2e-6  # recorded times are rounded by up to this
@@ -55,7 +54,7 @@ class Makespan:
         self._merges = 2  # entries in one merged job
         self._peak = 1
         self.has_mitigated = False
-        self.fades = 0  # attempts that were slow for a while, and came back by themselves
+        self.fades_s: list[float] = []  # of attempts that nearly stood still and came back; the longest two
 
     def add(self, record: FileRecord) -> None:
         """Add an entry that has ended."""
@@ -63,8 +62,12 @@ class Makespan:
             return
         jobs = list_jobs(record)
         self._jobs += jobs
-        if jobs and jobs[0].took_s > FADE_S and self.fades < FADES:
-            self.fades += sum(comes_back(attempt, FADE_S) for attempt in record.attempts)
+        firsts = ((each, each.first_byte_s) for each in record.attempts)
+        flows = [each for each, first_s in firsts if first_s is not None and each.end_s - first_s > FADE_S]
+        if flows:
+            from cfetch.show.left_alone import find_fade_s  # small files have none
+
+            self._note_fades(find_fade_s(each, FADE_S) for each in flows)
         if len(record.attempts) > 1:  # few entries have more than one
             self.has_mitigated |= any(job.alone_s != job.took_s for job in jobs)
         if len(self._jobs) > MOST_JOBS:
@@ -76,7 +79,7 @@ class Makespan:
         self._merged += starmap(ReplayedFile, digest.merged_jobs)
         self._peak = max(self._peak, digest.peak)
         self.has_mitigated |= digest.is_mitigated
-        self.fades += digest.fades
+        self._note_fades(digest.fades_s)
         if len(self._jobs) > MOST_JOBS or len(self._merged) > MOST_JOBS:
             self._merge_older_half()
 
@@ -99,10 +102,13 @@ class Makespan:
             return 0.0
         places = self.peak
         jobs = sorted(self._merged + self._jobs)
-        most = AS_LONG_AGAIN if self.fades >= FADES else inf
-        alone = (min(job.alone_s, most * job.took_s) for job in jobs if job.alone_s)
+        most, longest_s = (AS_LONG_AGAIN, self.fades_s[0]) if len(self.fades_s) == FADES else (inf, inf)
+        alone = (min(job.alone_s, most * job.took_s, longest_s + job.took_s) for job in jobs if job.alone_s)
         left_alone_s = schedule_jobs(alone, places)
         return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
+
+    def _note_fades(self, fades_s: Iterable[float]) -> None:
+        self.fades_s = sorted([*self.fades_s, *filter(None, fades_s)], reverse=True)[:FADES]
 
     def _merge_older_half(self) -> None:
         self._jobs.sort()
@@ -112,20 +118,6 @@ class Makespan:
         if len(self._merged) >= MOST_JOBS:
             self._merged = _merge_jobs(self._merged, 2)
             self._merges *= 2
-
-
-def comes_back(attempt: AttemptRecord, fade_s: float) -> bool:
-    """Whether an attempt nearly stood still for over ``fade_s``, and then came to its end by itself."""
-    first_s = attempt.first_byte_s
-    if attempt.outcome != "done" or first_s is None or attempt.end_s - first_s <= fade_s:
-        return False
-    faded_bps = FADED * attempt.bytes / (attempt.end_s - first_s)
-    samples = [point for point in attempt.samples if point[0] > first_s]
-    points = [(first_s, 0), *samples, (attempt.end_s, attempt.bytes)]
-    return any(
-        later_s - sooner_s > fade_s and more - less < faded_bps * (later_s - sooner_s)
-        for (sooner_s, less), (later_s, more) in pairwise(points)
-    )
 
 
 def _merge_jobs(jobs: list[ReplayedFile], number: int) -> list[ReplayedFile]:
@@ -168,15 +160,15 @@ def list_jobs(record: FileRecord) -> list[ReplayedFile]:
     own = [attempt for attempt in attempts if not attempt.helper]
     if not own:
         return []
-    from cfetch.show.left_alone import alone_s as find_alone_s  # in most runs no entry has a second attempt
-    from cfetch.show.left_alone import held_s
+    from cfetch.show.left_alone import find_left_alone, held_s  # in most runs no entry has a second attempt
 
     helpers = [attempt for attempt in attempts if attempt.helper]
     last_s = max(attempt.end_s for attempt in attempts)
     took_s = sum(map(held_s, own, own[1:])) + last_s - own[-1].start_s
-    alone_s = find_alone_s(record, own, helpers) if record.status == "done" else None
-    jobs = [ReplayedFile(own[0].start_s, took_s, took_s if alone_s is None else alone_s)]
+    alone = find_left_alone(record, own, helpers) if record.status == "done" else None
+    alone_s, keeps_helpers = alone or (took_s, True)
+    jobs = [ReplayedFile(own[0].start_s, took_s, alone_s)]
     for helper in helpers:
         helped_s = helper.end_s - helper.start_s
-        jobs.append(ReplayedFile(helper.start_s, helped_s, helped_s if alone_s is None else 0.0))
+        jobs.append(ReplayedFile(helper.start_s, helped_s, helped_s if keeps_helpers else 0.0))
     return jobs

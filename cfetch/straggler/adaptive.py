@@ -280,7 +280,7 @@ class Adaptive:
             if not self._budget.allows_bytes(lost_bytes + own_bytes, running):
                 continue
             # a probe is rare, and the only way out where all stand still: it needs no proof
-            fades = self._watch.comes_back(attempt.host) and key not in self._court.tried
+            fades = self._watch.fade_s(attempt.host) > 0 and key not in self._court.tried
             # a run that waits only for bytes of a connection that stands still asks again
             fades &= live.slack_s >= 0 or (live.received > 0 and remaining_s < math.inf)
             group = attempt.host, not live.received
@@ -306,7 +306,7 @@ class Adaptive:
             expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
-        if self._watch.comes_back(attempt.host) and not self._budget.stays_slow(attempt.host):
+        if self._watch.fade_s(attempt.host) and not self._budget.stays_slow(attempt.host):
             remaining_s = min(remaining_s, evidence.slow_s(slot) + fresh_s)  # a fade foretells as much again
         projected_s = now_s + remaining_s if live.received and math.isfinite(remaining_s) else None
         foretold_s = now_s + STALL_S + fresh_s if live.received and projected_s is None else projected_s

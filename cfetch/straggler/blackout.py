@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cfetch.straggler.attempt_figures import patience
+from cfetch.straggler.attempt_limits import GUARD_LATENCIES
 from cfetch.straggler.check import Flagged
-from cfetch.straggler.common_cause import LEAST_CROWD
-from cfetch.straggler.handshake import find_syns
+from cfetch.straggler.common_cause import LATELY_S, LEAST_CROWD
+from cfetch.straggler.handshake import gains_by_another
 from cfetch.straggler.watched_attempts import MOST_DOUBLINGS, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ PROBE_S = 0.5  # between two attempts that are asked anew while nothing comes
 PROBE_SHARE = 0.05  # of the blackout so far: its end may be seen so much later
 MOST_PROBED_S = 60.0  # since the last byte; later attempts run into their own time-outs, and fail
 HUNG_S = 0.3  # without an answer, a handshake shows that nothing reaches the server
-LOST_S = 1.5  # of a handshake without an answer: the kernel has asked again, in vain
+LOST_S = 1.5  # of a handshake without an answer, at a distant host: the kernel has asked again, in vain
 ALIVE_S = 10.0  # since the host has sent a byte; later its entries wait as for any host that is gone
 ASKED_S = 0.5  # around the kernel's own next question, whose answer may be on its way
 GRACE_S = 0.05  # until the next check: some go on by themselves
@@ -88,13 +89,14 @@ class Blackouts:
             moves = name in came or name in held
             host.moved_s = now_s if moves else host.moved_s
             host.came_s = now_s if name in came else host.came_s
-            if len(of_host) < LEAST_CROWD:
-                if moves:  # else the next crowd would be taken for the one that stood still
-                    host.stood = host.revived_s = None
-                chosen += _list_lost_handshakes(host, of_host, now_s)
-            elif host.stood is not None:
+            is_crowd = len(of_host) >= LEAST_CROWD
+            if is_crowd and host.stood is not None:
                 chosen += self._wait_for_life(host, of_host, now_s, moves=moves)
-            elif now_s - host.moved_s >= STANDS_S:
+                continue
+            if moves and not is_crowd:  # else the next crowd would be taken for the one that stood still
+                host.stood = host.revived_s = None
+            chosen += self._list_dead(host, of_host, now_s)
+            if is_crowd and now_s - host.moved_s >= STANDS_S:
                 stood = {attempt: seen.received for attempt, seen in of_host}
                 host.stood, host.hung = stood if any(stood.values()) else None, set()
         return chosen
@@ -139,24 +141,45 @@ class Blackouts:
         revived_s, host.revived_s, host.stood = host.revived_s, None, None
         return [attempt for attempt in stands if attempt.start_s < revived_s]
 
+    def _list_dead(
+        self, host: _HostLife, of_host: "list[tuple[JudgedAttempt, Live]]", now_s: float
+    ) -> list[JudgedAttempt]:
+        """The attempts for which the run waits at the end, or the last few at a host, whose path is dead.
 
-def _list_lost_handshakes(
-    host: _HostLife, of_host: "list[tuple[JudgedAttempt, Live]]", now_s: float
-) -> list[JudgedAttempt]:
-    """The last few attempts at a host whose handshakes have no answer, although it has lately sent bytes.
+        The host has lately sent bytes, so a new connection may get another path. Of a connection that is made
+        the path is dead if no packet has come for as long as a fresh attempt may take for the rest.
+        """
+        dead = []
+        for attempt, seen in of_host:
+            may_end = not (attempt.immune or attempt.flagged) and now_s - host.came_s < ALIVE_S
+            if not may_end or not (len(of_host) < LEAST_CROWD or seen.slack_s < 0):
+                continue
+            if seen.connecting_since_s is not None:
+                is_dead = self._is_handshake_lost(attempt, now_s, is_crowd=len(of_host) >= LEAST_CROWD)
+            else:
+                is_dead = seen.slack_s < 0 and seen.received > 0 and self._is_path_dead(attempt, seen)
+            if is_dead and (seen.resumable or not seen.received):
+                dead.append(attempt)
+        return dead
 
-    So few cannot be compared. The host lives, so it is the path; a new connection may get another one. Each
-    earlier rescue of the file doubles the wait, as a server may leave handshakes unanswered on purpose.
-    """
-    lost = []
-    for attempt, seen in of_host:
-        since_s = seen.connecting_since_s
-        if since_s is None or seen.received or attempt.immune or attempt.flagged:
-            continue
-        waited_s = now_s - attempt.start_s
-        last_s, next_s = find_syns(waited_s)
-        is_due = waited_s >= LOST_S * patience(min(max(attempt.mitigations - 1, 0), MOST_DOUBLINGS))
-        is_between = waited_s - last_s > ASKED_S and next_s - waited_s > ASKED_S
-        if now_s - host.came_s < ALIVE_S and is_due and is_between:
-            lost.append(attempt)
-    return lost
+    def _is_handshake_lost(self, attempt: JudgedAttempt, now_s: float, *, is_crowd: bool) -> bool:
+        """Whether a handshake has no answer after several usual times, nor will have one soon.
+
+        Where the host is far away or its queue is long, attempts of a crowd are judged among each other.
+        Each earlier rescue of the file doubles the wait, as a server may leave some unanswered on purpose.
+        """
+        fit, waited_s = self._watch.bars.fresh.of(attempt.host), now_s - attempt.start_s
+        answer_s = LOST_S if fit is None else max(HUNG_S, GUARD_LATENCIES * fit.first_byte_s)
+        rescues = min(max(attempt.mitigations - 1, 0), MOST_DOUBLINGS)
+        is_due = waited_s >= min(answer_s, LOST_S) * patience(rescues)
+        is_near = answer_s < ASKED_S
+        return (is_near or not is_crowd) and is_due and gains_by_another(waited_s, min(answer_s, ASKED_S))
+
+    def _is_path_dead(self, attempt: JudgedAttempt, seen: "Live") -> bool:
+        if attempt.slot is None or attempt.size_bytes is None:
+            return False
+        evidence, slot = self._watch.find_evidence(attempt)
+        terms, silent_s = evidence.terms(slot), seen.packet_age_s()
+        rest_s = terms.limit_s + (attempt.size_bytes - seen.received) * terms.limit_s_per_byte
+        least_s = max(LATELY_S, self._watch.fade_s(attempt.host))
+        return silent_s is not None and silent_s > least_s and silent_s > rest_s

@@ -46,6 +46,9 @@ class Live(Protocol):
     def is_held(self) -> bool:
         """Whether our own side (disk, rate limit) keeps it from reading just now."""
 
+    def packet_age_s(self) -> float | None:
+        """Seconds since its connection's latest packet, be its bytes to be read or not; None: not known."""
+
     def held_s(self, now_s: float) -> float:
         """Seconds since it started for which our own side kept it from reading."""
 

@@ -9,10 +9,10 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cfetch.straggler.attempt_limits import PADDING_S, AttemptLimits
+from cfetch.straggler.attempt_limits import AttemptLimits
 from cfetch.straggler.common_cause import A_QUARTER, CRAWLS, LATELY_S, Suspect
-from cfetch.straggler.handshake import find_syns, round_trip_s
-from cfetch.straggler.watched_attempts import TICK_S, JudgedAttempt, WatchedAttempts
+from cfetch.straggler.handshake import gains_by_another, round_trip_s
+from cfetch.straggler.watched_attempts import MOST_FADE_S, TICK_S, JudgedAttempt, WatchedAttempts
 
 if TYPE_CHECKING:
     from cfetch.straggler.policy import Live
@@ -46,24 +46,28 @@ def make_suspect(
     if not seen.received:
         if age_s <= terms.silent_s:
             return None
+        if seen.connecting_since_s is None and seen.slack_s >= 0 and age_s < watch.fade_s(attempt.host):
+            return None
         since_s = seen.connecting_since_s
-        if since_s is not None and _is_kernel_as_quick(own_s - since_s, terms.guard_s):
+        if since_s is not None and not gains_by_another(own_s - since_s, terms.guard_s):
             return None
         excuse, is_free, waits = terms.silent_s / age_s, not attempt.immune, _may_wait(attempt, seen, terms)
         return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old, may_wait=waits)
     needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
-    remaining_s = watch.remaining_s(attempt)
+    remaining_s, slow_s = watch.remaining_s(attempt), evidence.slow_s(slot)
     assert remaining_s is not None
+    was_fast, fade_s = seen.carried_bytes > 0 or slow_s < age_s, watch.fade_s(attempt.host)
+    if was_fast and slow_s < fade_s:  # a fade foretells as much again
+        remaining_s = min(remaining_s, slow_s + needed_bytes * terms.pace_s)
     left_s = remaining_s - terms.limit_s
     fresh_s = terms.limit_s_per_byte * needed_bytes
     normal_s = attempt.size_bytes * terms.pace_s
     settle_s = max(guard_s, min(SETTLE_SHARE * normal_s, MOST_SETTLE_S))
     if left_s <= fresh_s or age_s < settle_s:
         return None
-    if seen.slack_s > 0 and evidence.lately_bps(slot) > 0:  # one that stands still may have lost its path
-        fade_s = evidence.slow_s(slot) if watch.comes_back(attempt.host) else math.inf
-        if min(remaining_s, fade_s + normal_s) < seen.slack_s:  # a fade foretells as much again
-            return None
+    end_s = min(remaining_s, slow_s + normal_s) if fade_s else remaining_s
+    if _may_pass(attempt, seen, watch, end_s, was_fast=was_fast):
+        return None
     if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
         return None  # it is getting to speed
     slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
@@ -75,6 +79,29 @@ def make_suspect(
     crawls = is_old and seen.received * terms.pace_s < age_s * CRAWLS / 2
     waits = _may_wait(attempt, seen, terms)
     return Suspect(attempt.key, excuse, since_s, began_s, confirm_s, is_free, crawls, waits)
+
+
+def _may_pass(
+    attempt: JudgedAttempt, seen: "Live", watch: WatchedAttempts, end_s: float, *, was_fast: bool
+) -> bool:
+    """Whether an attempt is left alone for now, as it may get to speed again before the run waits for it.
+
+    One that was fast, where others have faded and come back, gets as long as the longest of them took, if
+    entries wait. If packets come while bytes stand still, its path lives and TCP waits for a lost packet: it
+    is left alone while entries wait or helpers can bring its rest, else as long as any fade may take.
+    Where the link is full, it has as long as the run has slack; ``end_s``: until it is done, by its fade.
+    """
+    evidence, slot = watch.find_evidence(attempt)
+    fade_s, slow_s = watch.fade_s(attempt.host), evidence.slow_s(slot)
+    packet_age_s = math.inf if evidence.instant_bps()[slot] else seen.packet_age_s()
+    mends = packet_age_s is not None and packet_age_s < LATELY_S
+    waits, is_helped = seen.slack_s >= 0, seen.resumable and watch.remaining_s(attempt) != math.inf
+    mended_s = math.inf if waits or is_helped else MOST_FADE_S
+    patience_s = mended_s if mends else fade_s if waits else 0.0
+    if was_fast and fade_s and slow_s < patience_s:
+        return True
+    # one that stands still may have lost its path
+    return end_s < seen.slack_s and evidence.lately_bps(slot) > 0
 
 
 def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> bool:
@@ -93,18 +120,8 @@ def leave_out_patient(by_host: dict[str, list[Suspect]], watch: WatchedAttempts)
     alive = Counter(attempt.host for attempt in watch.live.values())
     left = {}
     for host, suspects in by_host.items():
-        most = (HALF if watch.comes_back(host) else A_QUARTER) * alive[host]
+        most = (HALF if watch.fade_s(host) else A_QUARTER) * alive[host]
         kept = suspects if len(suspects) > most else [each for each in suspects if not each.may_wait]
         if kept:
             left[host] = kept
     return left
-
-
-def _is_kernel_as_quick(waited_s: float, guard_s: float) -> bool:
-    """Whether a handshake without an answer is left to the kernel.
-
-    It has just repeated its SYN, which may be answered within ``guard_s``; or it does so in so short a time
-    that a fresh connection gains too little.
-    """
-    last_s, next_s = find_syns(waited_s)
-    return waited_s - last_s <= guard_s or next_s - waited_s <= PADDING_S

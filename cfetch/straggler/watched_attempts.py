@@ -30,6 +30,7 @@ REFIT_S = 0.5  # normal speed does not change faster
 MOST_DOUBLINGS = 2  # of an entry's bar by its rescues: a crawling attempt exceeds even four times the bar
 RECENT_DIPS = 8  # dips: this number shows that they are usual for the host's connections
 FEW_DIPS = 3  # dips, which are no chance: slow attempts at the host may come back
+MOST_FADE_S = 16.0  # TCP's fifth retransmission comes earlier: a longer one is no fade
 MOST_DIP_S = 1.5  # lost packets cost as much; a longer dip is a straggler's
 REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as each costs some 10 µs
 
@@ -121,6 +122,7 @@ class WatchedAttempts:
         self._refit_s = -math.inf
         self._supposes_sizes = False  # whether any attempt has a supposed size
         self._dips: dict[str, deque[float]] = {}  # by host, the seconds of its last dips
+        self._longest_s: dict[str, float] = {}  # by host, those of the longest
 
     def expect_change(self) -> None:
         """Let the next look go over all attempts, as an attempt began or ended."""
@@ -149,6 +151,7 @@ class WatchedAttempts:
         for slot, lasted_s in self._evidence.dips:
             if (attempt := self._watched.get(slot)) is not None:
                 self._dips.setdefault(attempt.host, deque(maxlen=RECENT_DIPS)).append(lasted_s)
+                self._longest_s[attempt.host] = max(lasted_s, self._longest_s.get(attempt.host, 0.0))
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
             self._refit_s = own_s
             self._learn_from_running(own_s, watched)
@@ -220,9 +223,10 @@ class WatchedAttempts:
         dips = self._dips.get(host, ())
         return min(max(dips), MOST_DIP_S) if len(dips) == RECENT_DIPS else 0.0
 
-    def comes_back(self, host: str) -> bool:
-        """Whether attempts at ``host`` were slow now and then, and fast again by themselves."""
-        return len(self._dips.get(host, ())) >= FEW_DIPS
+    def fade_s(self, host: str) -> float:
+        """The longest time for which an attempt at ``host`` was slow and came back by itself; 0: few have."""
+        is_usual = len(self._dips.get(host, ())) >= FEW_DIPS
+        return min(self._longest_s[host], MOST_FADE_S) if is_usual else 0.0
 
     def short_paces(self, host: str) -> dict[int, float]:
         """The paces of the watched attempts of ``host`` over the last second, by key."""

@@ -84,7 +84,7 @@ class HostReading(NamedTuple):
     silent: int = 0
     waiting: int = 0
     handshakes_s: Sequence[float] = ()
-    is_link_full: Callable[[float], bool] | None = None
+    is_link_full: Callable[[float], bool | None] | None = None
 
 
 class _Trial(NamedTuple):
@@ -142,7 +142,7 @@ class _Link:
     ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its places little by little.
     ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run. ``has_queued``: a
     climb has ended because the link was full, so what is slow with more places is the link, not the host.
-    ``is_seen_full``: asks TCP.
+    ``is_seen_full``: asks TCP; ``asked_s``: when it was last asked because all attempts were slow.
     """
 
     is_full: bool = False
@@ -151,12 +151,13 @@ class _Link:
     ramps: bool = False
     usual_bps: float = 0.0
     left_s: float = 0.0
-    is_seen_full: Callable[[float], bool] | None = None
+    is_seen_full: Callable[[float], bool | None] | None = None
+    asked_s: float = 0.0
 
-    def is_felt(self) -> bool:
-        """Whether most connections stand in a queue that they have filled."""
+    def is_felt(self) -> bool | None:
+        """Whether most connections stand in a queue that they have filled; None: TCP does not tell."""
         if self.is_seen_full is None or self.queue is None or not self.queue.is_far:
-            return False
+            return None
         return self.is_seen_full(self.queue.usual_s)
 
 
@@ -240,6 +241,9 @@ class Width:
         now_s, running, self._link.left_s = reading.now_s, reading.running, reading.left_s
         self._link.is_seen_full = reading.is_link_full
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
+        is_due = now_s >= self._link.asked_s + SETTLE_S and reading.received >= EMPTY_BYTES * running
+        if is_due and not (calm or self._link.is_full):
+            self._link.is_full, self._link.asked_s = self._link.is_felt() is True, now_s
         self._end_bad_trial(now_s, calm=calm)
         if reading.handshakes_s and (self._link.queue is not None or reading.handshakes_s[-1] > FAR_S):
             self._watch_queue(reading)
@@ -261,7 +265,7 @@ class Width:
     def _end_bad_trial(self, now_s: float, *, calm: bool) -> None:
         """End a trial of more places that has made all attempts slow, or one of few that costs too much."""
         trial = self._trial
-        if trial is not None and not calm and self.places > trial.level:
+        if trial is not None and not calm and self.places > trial.level and self._link.is_felt() is not False:
             self._link.is_full = True
             self._end(now_s, trial.level, next_down=True)
             self._suspect_drowning(now_s)
@@ -334,7 +338,7 @@ class Width:
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
         is_worth = gain >= self._least_gain(before.level, places)
         if places > before.level:
-            self._link.is_full = not is_worth
+            self._link.is_full = not is_worth and self._link.is_felt() is not False
         if not is_worth:
             self._end(now_s, before.level, next_down=places > before.level)
             self._drowns = False

@@ -27,6 +27,10 @@ class PolicyAttempt:
         self.received = 0
         self.first_byte_s: float | None = None
 
+    def packet_age_s(self) -> float | None:
+        """Nobody knows."""
+        return None
+
     def held_s(self, now_s: float) -> float:  # noqa: ARG002 - nothing kept it
         """It never waited for our own side."""
         return 0.0

@@ -447,7 +447,7 @@ def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_p
     assert len([one for one in record(outcome, "a").attempts if one.helper]) > 4
 
 
-@pytest.mark.parametrize(("queued", "others", "is_full"), [(3, 2, True), (2, 2, False), (3, 0, False)])
+@pytest.mark.parametrize(("queued", "others", "is_full"), [(3, 2, True), (2, 2, False), (3, 0, None)])
 def test_a_link_is_full_where_most_connections_stand_in_its_queue(monkeypatch, queued, others, is_full):
     """Four at least are known, these have lost packets, and their round trips are twice as long."""
     monkeypatch.setattr(link_looks, "read_tcp_figures", lambda transport: transport)
@@ -465,4 +465,14 @@ def test_a_link_is_full_where_most_connections_stand_in_its_queue(monkeypatch, q
 
     others = [under_way("other", TcpFigures(0.05, has_lost=False))] * 9
     attempts = [under_way("h", each) for each in figures] + others
-    assert link_looks.stand_in_queue(attempts, "h", 0.05) == is_full
+    assert link_looks.stand_in_queue(attempts, "h", 0.05) is is_full
+
+
+@pytest.mark.parametrize(
+    ("figures", "age_s"), [(TcpFigures(0.1, packet_age_s=0.3, has_lost=False), 0.3), (None, None)]
+)
+def test_an_attempt_tells_the_age_of_its_connections_latest_packet(monkeypatch, figures, age_s):
+    """If its kernel does; the policy asks it of those that look too slow."""
+    monkeypatch.setattr("cfetch.wire.tcp_figures.read_tcp_figures", lambda transport: transport)
+    attempt: Any = SimpleNamespace(reply=SimpleNamespace(response=SimpleNamespace(transport=figures)))
+    assert Attempt.packet_age_s(attempt) == age_s

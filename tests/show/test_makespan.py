@@ -82,6 +82,12 @@ def test_a_run_whose_slow_attempts_come_back_claims_no_more_than_was_seen():
     assert replay.saved_s() == pytest.approx(1.0)
 
 
+def test_a_run_claims_no_more_for_a_file_than_its_longest_fade():
+    """40 s of a file would foretell 40 s more, but others came back after 3 s at most."""
+    slow = rescued(9, 0, 39, 40, projected_s=400.0)
+    assert saved_s(slow, faded(0, 0.0), faded(1, 0.0)) == 3.0
+
+
 def test_a_slow_file_among_many_costs_its_place_only():
     """Two places, 10 s of work: 1 slow file (0 to 2 s) and 18 files of 1 s, which end at 10 s.
 
@@ -182,6 +188,18 @@ def test_a_cancelled_attempt_would_have_brought_what_helpers_took():
     helper = attempt(2, 5.0, 9.0, from_byte=500, size=500, helper=True)
     entry = record(0, 1000, slow, helper, attempt(3, 10.0, 11.0, from_byte=100, size=400, to_byte=500))
     assert list_jobs(entry) == [ReplayedFile(0.0, 11.0, 80.0), ReplayedFile(5.0, 4.0, 0.0)]
+
+
+@pytest.mark.parametrize(("projected_s", "alone_s"), [(60.0, 60.0), (12.0, 14.0)])
+def test_helpers_as_fast_as_an_attempt_that_was_cancelled_bring_their_ranges_without_it(projected_s, alone_s):
+    """The server limits each connection: 45 bytes a second would bring all in 200 s, but nobody waits so."""
+    limited = {"from_byte": 1000, "size": 400, "helper": True, "samples": [(9.0, 1200)]}
+    about = {"size": 450, "to_byte": 1000, "samples": [(5.0, 225)], "projected_s": projected_s}
+    slow = attempt(1, 0.0, 10.0, outcome="straggler", **about)
+    last = attempt(4, 10.0, 11.0, from_byte=450, size=550, to_byte=1000)
+    helpers = [attempt(2, 5.0, 14.0, **limited), attempt(3, 5.0, 14.0, **limited | {"from_byte": 1400})]
+    jobs = list_jobs(record(0, 1800, slow, *helpers, last))
+    assert jobs == [ReplayedFile(0.0, 14.0, alone_s)] + 2 * [ReplayedFile(5.0, 9.0, 9.0)]
 
 
 def test_a_slow_range_of_a_helper_does_not_count_for_the_whole_file():

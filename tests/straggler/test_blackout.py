@@ -5,8 +5,10 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from cfetch.straggler.blackout import Blackouts
-from cfetch.straggler.handshake import next_syn_s
+from cfetch.straggler.handshake import gains_by_another, next_syn_s
 from cfetch.straggler.watched_attempts import JudgedAttempt
 from tests.straggler.world import GIB, MIB, Stream, adaptive, at, play
 
@@ -104,7 +106,8 @@ def test_a_blackout_that_ended_while_few_were_left_is_over():
     """Its end was seen at three attempts; two that begin later wait for first bytes as others do."""
     judged = {key: JudgedAttempt(key, GIB, 0.0, 0.0, "h") for key in range(4)}
     judged |= {key: JudgedAttempt(key, GIB, 10.95, 10.95, "h") for key in (4, 5)}
-    watch: Any = SimpleNamespace(live=judged, bars=SimpleNamespace(expected_s=lambda _: None))
+    bars = SimpleNamespace(expected_s=lambda _: None, fresh=SimpleNamespace(of=lambda _: None))
+    watch: Any = SimpleNamespace(live=judged, bars=bars)
     blackouts, flagged = Blackouts(watch), []
     for tick in range(140):
         now_s = tick / 10
@@ -118,8 +121,67 @@ def test_a_blackout_that_ended_while_few_were_left_is_over():
                 is_held=False,
                 resumable=True,
                 connecting_since_s=lost if key == 0 else None,
+                slack_s=0.0,
             )
             for key in keys
         ]
         flagged += [flag.id for flag in blackouts.look(now_s, now_s, looks)]
     assert {4, 5}.isdisjoint(flagged)
+
+
+@pytest.mark.parametrize(
+    ("crowd", "slack_s", "latency_s", "is_cut"),
+    [(1, 0.0, 0.05, True), (6, -1.0, 0.05, True), (6, 0.0, 0.05, False), (6, -1.0, 0.5, False)],
+)
+def test_the_end_of_a_run_does_not_wait_for_the_kernel_to_repeat_a_handshake(
+    crowd, slack_s, latency_s, is_cut
+):
+    """The host is near and answers others: a third of a second without an answer is a lost packet."""
+    known = [Stream(100 + n, MIB, at(10 * MIB), latency_s=latency_s) for n in range(8)]
+    others = [Stream(10 + n, 50 * MIB, at(10 * MIB), slack_s=slack_s) for n in range(crowd)]
+    lost = Stream(0, MIB, at(0), start_s=1.0, connecting_since_s=1.0, slack_s=slack_s)
+    story = play(adaptive(), [*known, *others, lost], 1.5 if latency_s < 0.1 else 2.7)
+    assert [round(when_s - 1.0, 1) for when_s, key in story.flagged if key == 0] == [0.3] * is_cut
+
+
+class Dies(Stream):
+    """Its last packet comes at 2 s, or its packets go on coming every ``silent_s``."""
+
+    def packet_age_s(self):
+        return max(0.0, self.now_s - 2.0) if self.silent_s is None else self.silent_s
+
+
+@pytest.mark.parametrize(
+    ("rest", "silent_s", "slack_s", "is_cut"),
+    [
+        (MIB // 20, None, -1.0, True),
+        (MIB // 20, 0.2, -1.0, False),  # packets come
+        (MIB // 20, None, 0.0, False),  # nobody waits for it yet
+        (MIB, None, -1.0, False),  # a fresh attempt needs longer for so much
+    ],
+)
+def test_the_end_of_a_run_does_not_wait_for_a_dead_path(rest, silent_s, slack_s, is_cut):
+    """Only its last bytes are missing, and its rate of the last seconds would bring them soon."""
+    others = [Stream(10 + n, GIB, at(MIB), slack_s=slack_s) for n in range(6)]
+    came = int(1.95 * MIB)
+    dead = Dies(0, came + rest, ((0.0, MIB), (2.0, 0.0)), silent_s=silent_s, slack_s=slack_s)
+    cut_s = [when_s for when_s, key in play(adaptive(), [*others, dead], 3.4).flagged if key == 0]
+    assert [when_s > 3.0 for when_s in cut_s] == [True] * is_cut
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "gains"),
+    [
+        (0.1, False),
+        (0.4, True),
+        (0.6, False),
+        (1.2, False),
+        (1.4, True),
+        (2.4, True),
+        (2.6, False),
+        (3.4, True),
+    ],
+)
+def test_another_connection_gains_between_two_questions_of_the_kernel(waited_s, gains):
+    """It asks at once, after 1 s and after 3 s; an answer takes 0.3 s, and half a second is a gain."""
+    assert gains_by_another(waited_s, 0.3) == gains

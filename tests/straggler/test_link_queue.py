@@ -121,6 +121,36 @@ def test_connections_over_a_slow_path_are_seen_longest_and_end_no_doubling():
     assert link.run(1).width.places == 32
 
 
+@pytest.mark.parametrize(("is_queued", "places"), [(True, 16), (None, 16), (False, 32)])
+def test_a_climb_in_troubled_times_goes_on_where_tcp_shows_no_queue(is_queued, places):
+    """A path has died, so many are slow: that says nothing about the link, unless nobody can tell."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB, waits=0.9)
+    while link.width.places == 16:
+        link.run(0.1)
+    link.is_link_full = lambda usual_s: is_queued
+    link.is_calm = False
+    assert link.run(0.5).width.places == places
+    assert link.width.fills_link == (places == 16)
+
+
+@pytest.mark.parametrize("is_queued", [True, False])
+def test_where_all_are_slow_tcp_is_asked_whether_the_link_is_full(is_queued):
+    """No trial of more places begins in such times, so none can show it."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB)
+    link.is_calm, link.is_link_full = False, lambda usual_s: is_queued
+    assert link.run(3).width.fills_link == is_queued
+    assert set(link.seen) == {16}
+
+
+def test_more_places_that_brought_nothing_do_not_fill_a_link_without_a_queue():
+    """TCP shows none: something else was in their way."""
+    link = Link(each_bps=4 * MIB, most_bps=64 * MIB, queue_s=0.0)
+    link.is_link_full = lambda usual_s: False
+    link.run(9)
+    assert max(link.seen) > 16
+    assert not link.width.fills_link
+
+
 def test_a_second_of_the_handshake_is_the_kernels():
     """The last SYN is the one that was answered."""
     assert [round(round_trip_s(each_s), 2) for each_s in (0.05, 0.9, 1.1, 3.2)] == [0.05, 0.9, 0.1, 0.2]

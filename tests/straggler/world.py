@@ -40,6 +40,10 @@ class Stream:
     handshake_s: float = 0.0
     slack_s: float = 0.0
     grain: int = 1  # bytes come in so many
+    silent_s: float | None = None  # since its connection's latest packet
+
+    def packet_age_s(self):
+        return self.silent_s
 
     @property
     def carried_bytes(self):

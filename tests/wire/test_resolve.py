@@ -88,6 +88,7 @@ async def test_addresses_that_another_connection_clears_are_looked_up_again():
         assert (first.status, second.status) == (200, 200)
         figures = read_tcp_figures(cast("Any", first).transport)
         assert figures is None or (figures.round_trip_s < 1.0 and not figures.has_lost)
+        assert figures is None or 0.0 <= figures.packet_age_s < 60.0
         await transport.close()
     assert read_tcp_figures(None) is None
 

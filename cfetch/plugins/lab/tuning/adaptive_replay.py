@@ -141,6 +141,10 @@ class _Attempt:
         """Always 0: our own side holds nothing back in a replay."""
         return 0.0
 
+    def packet_age_s(self) -> float | None:
+        """None: the metrics do not tell."""
+        return None
+
     def advance(self, now_s: float) -> None:
         """Update the bytes that have come by now."""
         age_s = now_s - self.start_s

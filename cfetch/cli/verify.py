@@ -47,8 +47,8 @@ def verify(
     """Hash files and compare them with the manifest. Nothing is written.
 
     The command names each file that is missing, has another size or hash, is no regular file, cannot be read,
-    or is not in the manifest, and each entry whose name clashes with another entry's. The exit code is 0 if
-    there is nothing of that kind, and 1 otherwise.
+    or is not in the manifest, and each entry whose name clashes with another entry's; in a terminal, the
+    first twenty of each kind. The exit code is 0 if there is nothing of that kind, and 1 otherwise.
 
     A file that the manifest has no hash of is compared by its size. If the manifest has no size either, the
     file is counted as present, but not checked. Neither is wrong, but with --need-hashes the exit code is 1.

@@ -1,14 +1,17 @@
 """How many processes a run has: what is in place already is no work."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cfetch.app import engines, process_count
 from cfetch.app.download import prepare
-from cfetch.app.engines import count_processes
+from cfetch.app.engines import choose_engine, count_processes
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.plan import Plan
+from cfetch.straggler.knowledge import NOTHING
 
 FILES = 40
 
@@ -43,3 +46,13 @@ def test_files_in_place_are_no_work(tmp_path, in_place, options, processes):
     with prepare(str(tmp_path / "m.json"), settings, env={}) as prepared:
         assert isinstance(prepared.plan, Plan)
         assert count_processes(prepared.plan, prepared._context) == (processes, None)
+
+
+def test_that_an_engine_which_takes_long_is_starting_is_said(monkeypatch):
+    """A Spark session takes up to half a minute, before the run has anything to show."""
+    monkeypatch.setattr("cfetch.app.task_engines.make_plugin_engine", lambda plan, context: (plan, context))
+    plan: Any = "plan"
+    context: Any = SimpleNamespace(settings=Settings(engine="spark"))
+    engine: Any
+    engine, note = choose_engine(plan, context, NOTHING)
+    assert (engine, note) == ((plan, context), "starting Spark")

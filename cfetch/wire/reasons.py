@@ -225,7 +225,8 @@ def _read_phrase(response: Response, reason: Reason) -> str:
     """The words behind the status of a refusal, if they say more than the status and the reason do."""
     if response.status < 400:
         return ""
-    text = response.phrase.decode("utf-8", "replace")
+    stated: bytes = getattr(response, "phrase", b"")  # a transport of another distribution may have none
+    text = stated.decode("utf-8", "replace")
     words = _LETTERS.findall(text.lower())
     said = _LETTERS.findall(f"{reason.code} {reason.message}".lower())
     is_news = set(words) - _list_plain_words(response.status) - _OF_PHRASES - {*said} and len(words) > 1

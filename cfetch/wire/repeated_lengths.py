@@ -92,4 +92,6 @@ def judge_odd(
         return replace(verdict, skip_bytes=0, body_bytes=asked.size_bytes, total_bytes=asked.size_bytes)
     if verdict.coding is None and asked.has_hash and asked.base is None:
         return replace(verdict, skip_bytes=0, may_end=lengths[0])
+    if asked.size_bytes is not None:
+        return refuse(f"{said}, where the manifest says {asked.size_bytes}{HASH_WAY}")
     return refuse(f"{said}, and nothing says which is the file's{WAY}")

@@ -212,7 +212,7 @@ async def test_every_fault_of_a_manifest_is_named(tmp_path):
             {"url": f"{origin.url}d/1.bin?sig={CANARY}"},
             {"url": f"http://u:{CANARY}@/x"},
             {"url": f"{origin.url}y?sig={CANARY}", "path": "../y"},
-            {"url": f"{origin.url}z?sig={CANARY}", "path": "z", "size": -1},
+            {"url": f"{origin.url}z?sig={CANARY}", "path": "z", "size": -2},
         ]
         path = tmp_path / "m.jsonl"
         path.write_text("\n".join(map(json.dumps, rows)))

@@ -72,7 +72,7 @@ def test_check_counts(tmp_path):
 def test_check_command(tmp_path):
     """All faults with their lines and exit code 2; --json is one document either way; a base URL is taken."""
     bad = "\n".join(
-        ['{"url": "http://h/a", "size": -1}', '{"url": "u"}', '{"url": "sftp://h?sig=' + CANARY + '"}']
+        ['{"url": "http://h/a", "size": -2}', '{"url": "u"}', '{"url": "sftp://h?sig=' + CANARY + '"}']
     )
     done = cfetch("manifest", "check", "-", "--json", stdin=bad)
     document = json.loads(done.stdout)
@@ -120,7 +120,7 @@ def test_convert_writes_nothing_of_a_faulty_manifest(tmp_path):
     """Faults are told before the first byte of output: an older file stays as it was."""
     output = tmp_path / "out.txt"
     output.write_text("older")
-    manifest = write(tmp_path / "m.json", {"url": "http://h/a"}, {"url": "http://h/b", "size": -1})
+    manifest = write(tmp_path / "m.json", {"url": "http://h/a"}, {"url": "http://h/b", "size": -2})
     with pytest.raises(ManifestError):
         convert(manifest, "urls", output)
     with pytest.raises(UsageError, match="aria2, csv, curl"):

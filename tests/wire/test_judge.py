@@ -210,6 +210,8 @@ def test_3_5_whether_an_end_can_be_told_from_a_cut(headers, framed):
 ])  # fmt: skip
 def test_a_reply_that_contradicts_itself_is_refused_with_the_way_out(headers, said):
     """It says what was stated."""
+    contradicted = judge(200, CIMultiDict([TAIL, ("Content-Length", "7")]), WHOLE).reason
+    assert "several lengths, 7 and 600 bytes, where the manifest says 1000; state the hash" in contradicted
     assert said in judge(200, CIMultiDict(headers), UNKNOWN).reason
 
 

@@ -156,6 +156,7 @@ FORMATS: dict[str, Format] = {
         f"{_PLUGIN}huggingface_tree:read_huggingface_tree", objects="siblings id", arrays="type oid path"
     ),
     "rclone-lsjson": Format(f"{_PLUGIN}rclone_lsjson:read_rclone_lsjson", arrays="Path Name IsDir"),
+    "web-json": Format(f"{_PLUGIN}rclone_lsjson:read_index", arrays="name type mtime, name mod_time is_dir"),
     "lfs": Format(f"{_PLUGIN}lfs_files:read_lfs_files", files="name oid oid_type"),
     INDEX: Format(f"{_PLUGIN}html_index:read_html_index", more=f"{_PLUGIN}index_tree:find_tree"),
     "metalink": Format(f"{_PLUGIN}metalink:read_metalink", roots="metalink", endings=".meta4 .metalink"),

@@ -8,7 +8,7 @@
     curl_config.py  lfs_files.py        ``curl --config``; ``git lfs ls-files --json``
     pooch_registry.py  ena_report.py    pooch; file reports of the European Nucleotide Archive
     apt_uris.py                         ``apt-get --print-uris``
-    s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``
+    s3_listing.py  rclone_lsjson.py     ``aws s3 ls``, S3 inventories; ``rclone lsjson``, nginx's and Caddy's
     bucket_ls.py  bucket_json.py        listings by other tools of object stores
     zenodo.py  figshare.py  dataverse.py
     github_release.py  package_index.py

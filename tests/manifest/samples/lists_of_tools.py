@@ -106,6 +106,18 @@ TOOLS = [
         flags=f"--base-url {BASE}",
     ),
     Sample(
+        "nginx autoindex_format json",
+        "index.json",
+        to_json(
+            [
+                {"name": "a b.bin", "type": "file", "mtime": "Tue, 02 Jan 2024 03:04:05 GMT", "size": 5},
+                {"name": "c.bin", "type": "file", "mtime": "Tue, 02 Jan 2024 03:04:05 GMT", "size": 6},
+            ]
+        ),
+        ("a b.bin", "c.bin"),
+        flags=f"--base-url {BASE}",
+    ),
+    Sample(
         "git annex addurl --batch --with-files",
         "annex.txt",
         to_text(f"{URLS[0]} x/a b.jpg"),

@@ -162,3 +162,23 @@ def test_hashes_of_unknown_kinds_are_counted(frozen, name, text, unknown, known)
     """A hash that is dropped is a note with its number; where none is stated, nothing is said."""
     said = "hashes of a kind that cfetch does not know, which are left out: 1"
     assert [said in frozen(text % stated, name).notes for stated in (unknown, known)] == [True, False]
+
+
+NGINX = '[{"name":"a b","type":"file","mtime":"x","size":5},{"name":"d","type":"directory","mtime":"x"}]'
+CADDY = """[{"name":"a b","size":5,"url":"./a%20b","mod_time":"x","mode":420,"is_dir":false},
+{"name":"d/","size":64,"url":"./d/","mod_time":"x","mode":420,"is_dir":true}]"""
+
+
+@pytest.mark.parametrize("text", [NGINX, CADDY])
+def test_directories_of_web_servers_in_json_are_lists(text, frozen):
+    """Of their files; directories make the list a part, so that nothing is deleted by it."""
+    plan = frozen(text, "index.json", base_url="http://h/x/")
+    entry = plan.entry(0)
+    assert (entry.url.reveal(), entry.path, entry.size_bytes, len(plan)) == ("http://h/x/a%20b", "a b", 5, 1)
+    assert plan.partial == "directories that are left out: 1; give their own lists of files"
+
+
+def test_a_table_with_urls_and_such_columns_is_any_table(frozen):
+    """Its URLs count, and not its names."""
+    plan = frozen('[{"name":"a","type":"file","mtime":"x","url":"http://h/b"}]', "a.json")
+    assert plan.entry(0).url.reveal() == "http://h/b"

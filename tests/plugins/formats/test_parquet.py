@@ -115,7 +115,7 @@ def test_lists_that_stay_dictionaries(frozen):
     [
         ({"url": ["http://h/a", "sftp://h/b"]}, "rows[1]: url"),
         ({"url": ["http://h/a", None]}, "rows[1]: url"),
-        ({"url": ["http://h/a", "http://h/b"], "size": [1, -1]}, "rows[1]: size"),
+        ({"url": ["http://h/a", "http://h/b"], "size": [1, -2]}, "rows[1]: size"),
         ({"url": ["http://h/a", "http://h/b"], "size": [1.0, 1.5]}, "rows[1]: size"),
         ({"url": ["http://h/b"], "size": [2.0**53]}, "rows[0]: size"),
         ({"url": [["http://h/b"]]}, "the column 'url' holds nested values, which url cannot be"),

@@ -70,7 +70,7 @@ def spoilt(dice, rows):
         lambda row: row | {"url": "sftp://h/x"},
         lambda row: row | {"path": "../up"},
         lambda row: row | {"sha256": "abc"},
-        lambda row: row | {"size": -1},
+        lambda row: row | {"size": -2},
         lambda row: row | {"path": rows[0]["path"], "url": "https://other.example/x"},
         lambda row: row | {"path": rows[1]["path"].swapcase()},
         lambda row: row | {"path": rows[2]["path"] + "/beneath"},

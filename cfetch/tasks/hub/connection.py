@@ -66,9 +66,7 @@ async def connect(
     """Connect a task to the hub for as long as the ``with`` lasts.
 
     ``within_s``: the most time for the connection, and for the proofs. ``on_reached`` is called between them.
-
-    Raises:
-        OSError, EOFError: there is no hub of this run; TimeoutError is one of the first.
+    Raises OSError, EOFError: there is no hub of this run there; TimeoutError is one of the first.
     """
     async with asyncio.timeout(within_s):
         reader, writer = await asyncio.open_connection(address.host, address.port)

@@ -323,16 +323,20 @@ async def run_pool(
                 backwards=copy.attempt > 0,
                 commit_by=make_commitment if apart is None else apart.commit_by,
             )
-            if share.sharers > 1:
-                pool.begin_with(max(LEAST_FIRST, settings.concurrency // share.sharers))
-            limit = settings.per_host and max(1, settings.per_host // share.sharers)
-            hosts = choose_leased_hosts(share.entries)
-            line = HubLine(spec.hub, beats, LeasedPool(pool, hosts, limit, settings.rates))
+            line = HubLine(spec.hub, beats, _limit_pool(pool, share, settings))
             line.begin()
             await _run_watched(pool, _watch_pool(pool, reporter, spec.part_s, on_life), line.keep())
     except LocalFault as fault:
         return fault, NOTHING
     return pool.fault, pool.collect_knowledge()
+
+
+def _limit_pool(pool: Pool, share: Share, settings: Settings) -> LeasedPool:
+    """Let the pool begin with few places, and have the task's part of each limit without the hub."""
+    if share.sharers > 1:
+        pool.begin_with(max(LEAST_FIRST, settings.concurrency // share.sharers))
+    limit = settings.per_host and max(1, settings.per_host // share.sharers)
+    return LeasedPool(pool, choose_leased_hosts(share.entries), limit, settings.rates)
 
 
 async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:

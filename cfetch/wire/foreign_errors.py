@@ -105,7 +105,7 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
         return CutHead(int(stated[-1]) if stated else None)
     if is_unknown_name(error):
         whose = "the proxy's" if proxied else "the host's"
-        more = _WITHOUT if proxied else name_unused_proxy(os.environ)
+        more = _WITHOUT if proxied else _name_unused_proxy(os.environ)
         return Refused(f"{whose} name does not exist (asked for twice); check how it is spelled{more}")
     if isinstance(error, NoHttp) and error.args[0].startswith(_TLS_RECORDS):
         return Refused("the port speaks TLS: write https:// in place of http://")
@@ -120,8 +120,8 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     )
     words = {
         "name": "the proxy's name" if proxied else "the host's name",
-        "without": _WITHOUT if proxied else name_unused_proxy(os.environ),
-        "unused": "" if proxied else name_unused_proxy(os.environ),
+        "without": _WITHOUT if proxied else _name_unused_proxy(os.environ),
+        "unused": "" if proxied else _name_unused_proxy(os.environ),
         "through": " through the proxy" if proxied else "",
         "plain": _explain_handshake(error),
         "part": "body" if reading else "reply",
@@ -131,7 +131,7 @@ def map_error(error: Exception, *, proxied: bool = False, reading: bool = False)
     return kind(text.format(cause=_find_cause(error), **words))
 
 
-def name_unused_proxy(env: Mapping[str, str]) -> str:
+def _name_unused_proxy(env: Mapping[str, str]) -> str:
     """The variable that names a proxy, while a host is asked without one; empty if none is set."""
     names = (name for name in NETWORK_ENV if name.lower().endswith("_proxy") and name.lower() != "no_proxy")
     name = next((name for name in names if env.get(name)), None)

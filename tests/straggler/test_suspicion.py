@@ -15,16 +15,11 @@ class Stops(Stream):
         return self.silent_s if self.now_s > STOPS_S + 1.0 else 0.0
 
 
-def crowd(fade_s):
+def crowd(fade_s, from_s=1.0):
     """Twelve files; each nearly stands still for ``fade_s``, one after the other."""
-    return [
-        Stream(
-            n,
-            GIB,
-            ((0.0, 10 * MIB), (1 + n / 4, MIB), (1 + n / 4 + fade_s, 10 * MIB)) if fade_s else at(10 * MIB),
-        )
-        for n in range(12)
-    ]
+    begins_s = [from_s + n / 4 for n in range(12)]
+    fades = [((0.0, 10 * MIB), (then_s, MIB), (then_s + fade_s, 10 * MIB)) for then_s in begins_s]
+    return [Stream(n, GIB, fades[n] if fade_s else at(10 * MIB)) for n in range(12)]
 
 
 @pytest.mark.parametrize(
@@ -49,6 +44,14 @@ def test_an_attempt_that_stands_still_is_left_alone_while_it_may_come_back(
     story = play(adaptive(), [*crowd(fade_s), stops], STOPS_S + until_s + 1.0)
     cut_s = [when_s - STOPS_S for when_s, key in story.flagged if key == 99]
     assert [from_s <= when_s <= until_s for when_s in cut_s] == [True] * (from_s is not None)
+
+
+def test_the_longest_fade_counts_and_not_only_the_latest():
+    """A dozen short ones came after it."""
+    long = Stream(50, GIB, ((0.0, 10 * MIB), (1.0, MIB), (4.0, 10 * MIB)))
+    stops = Stops(99, 160 * MIB, ((0.0, 10 * MIB), (STOPS_S, 0.0)))
+    story = play(adaptive(), [*crowd(0.6, from_s=5.0), long, stops], STOPS_S + 6.0)
+    assert [when_s - STOPS_S > LASTED_S - 0.3 for when_s, key in story.flagged if key == 99] == [True]
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,9 @@ def make_suspect(
     needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
     remaining_s, slow_s = watch.remaining_s(attempt), evidence.slow_s(slot)
     assert remaining_s is not None
-    was_fast, fade_s = seen.carried_bytes > 0 or slow_s < age_s, watch.fade_s(attempt.host)
-    if was_fast and slow_s < fade_s:  # a fade foretells as much again
+    fade_s = watch.fade_s(attempt.host)
+    fades = slow_s > 0 and (seen.carried_bytes > 0 or slow_s < age_s)  # it was fast before
+    if fades and slow_s < fade_s:  # a fade foretells as much again
         remaining_s = min(remaining_s, slow_s + needed_bytes * terms.pace_s)
     left_s = remaining_s - terms.limit_s
     fresh_s = terms.limit_s_per_byte * needed_bytes
@@ -66,7 +67,7 @@ def make_suspect(
     if left_s <= fresh_s or age_s < settle_s:
         return None
     end_s = min(remaining_s, slow_s + normal_s) if fade_s else remaining_s
-    if _may_pass(attempt, seen, watch, end_s, was_fast=was_fast):
+    if _may_pass(attempt, seen, watch, end_s, fades=fades):
         return None
     if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
         return None  # it is getting to speed
@@ -82,7 +83,7 @@ def make_suspect(
 
 
 def _may_pass(
-    attempt: JudgedAttempt, seen: "Live", watch: WatchedAttempts, end_s: float, *, was_fast: bool
+    attempt: JudgedAttempt, seen: "Live", watch: WatchedAttempts, end_s: float, *, fades: bool
 ) -> bool:
     """Whether an attempt is left alone for now, as it may get to speed again before the run waits for it.
 
@@ -98,7 +99,7 @@ def _may_pass(
     waits, is_helped = seen.slack_s >= 0, seen.resumable and watch.remaining_s(attempt) != math.inf
     mended_s = math.inf if waits or is_helped else MOST_FADE_S
     patience_s = mended_s if mends else fade_s if waits else 0.0
-    if was_fast and fade_s and slow_s < patience_s:
+    if fades and fade_s and slow_s < patience_s:
         return True
     # one that stands still may have lost its path
     return end_s < seen.slack_s and evidence.lately_bps(slot) > 0

@@ -227,6 +227,8 @@ def _read_phrase(response: Response, reason: Reason) -> str:
         return ""
     stated: bytes = getattr(response, "phrase", b"")  # a transport of another distribution may have none
     text = stated.decode("utf-8", "replace")
+    if not text.isprintable():  # no words for a person
+        return ""
     words = _LETTERS.findall(text.lower())
     said = _LETTERS.findall(f"{reason.code} {reason.message}".lower())
     is_news = set(words) - _list_plain_words(response.status) - _OF_PHRASES - {*said} and len(words) > 1

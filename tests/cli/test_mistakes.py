@@ -139,6 +139,7 @@ def test_an_answer_says_what_happened_to_what_and_what_to_do(
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["cfetch", *shlex.split(typed)])
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")  # it would be named as "python -m pytest"
     monkeypatch.setattr(app.app, "registered_commands", [])
     monkeypatch.setattr(app.app, "registered_groups", [])
     app.add_verbs(typed.split()[0])

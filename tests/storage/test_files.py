@@ -287,7 +287,7 @@ def test_c69_a_symlink_in_the_state_is_refused_when_the_timeline_is_opened(tmp_p
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").mkdir()
     (tmp_path / "state/attempts").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LocalFault, match="a symlink stands where"):
+    with pytest.raises(LocalFault, match="a symlink is where a directory should be"):
         LocalFiles(tmp_path / "state")
 
 

@@ -99,7 +99,7 @@ def test_csv_empty_cell_is_absent(frozen):
     ("text", "line", "word"),
     [
         ("url,size\nhttp://h/a,1.5\n", 2, "size"),
-        ("url,size\nhttp://h/a,-1\n", 2, "digits"),
+        ("url,size\nhttp://h/a,-2\n", 2, "digits"),
         ("url,size\nhttp://h/a,true\n", 2, "size"),
         ("url,size\nhttp://h/a,٣\n", 2, "digits"),
         ("url,size\nhttp://h/a\n", 2, "cells of this row: 1, columns that the first row names: 2"),

@@ -154,7 +154,7 @@ def test_empty_result(frozen, top):
         (reply(link(0, row_count=1.5)), "row_count"),
         (reply(link(0, "1")), "next_chunk_index"),
         (reply(link(0, 0)), "already read"),
-        (reply(link(0, byte_count=-1)), "chunk[0]: size"),
+        (reply(link(0, byte_count=-2)), "chunk[0]: size"),
         (reply(link(0, external_link=None)), "chunk[0]: url"),
         (reply(link(0, expiration="CANARY")), "chunk[0]: expires_at"),
         (reply(link(0, http_headers={"Range": "CANARY"})), "chunk[0]: headers"),
@@ -193,7 +193,7 @@ def test_parse_chunk_links():
     assert (fresh.chunk, fresh.offset, fresh.expires_at, fresh.headers[0][0]) == (7, 700, 1767225600.25, "x")
     assert [entry.chunk for entry in parse_chunk_links(reply(link(0, 1), link(1, 2)).encode())] == [0, 1]
     with pytest.raises(ManifestError) as caught:
-        parse_chunk_links(bare(link(0, external_link="x?CANARY"), link(1, byte_count=-1)))
+        parse_chunk_links(bare(link(0, external_link="x?CANARY"), link(1, byte_count=-2)))
     assert caught.value.total == 2
     assert "CANARY" not in str(caught.value)
     with pytest.raises(ManifestError):

@@ -59,7 +59,7 @@ BAD_ROWS: list[tuple[dict[str, Any], str]] = [
     ({"url": "file:///etc/passwd"}, "its scheme is file"),
     ({"url": "a b"}, "whitespace"),
     ({"sha256": "00"}, "64 hexadecimal digits"),
-    ({"size": -1}, "size"),
+    ({"size": -2}, "size"),
     ({"headers": {"Host": "x"}}, "set by cfetch itself"),
     ({"colour": "red"}, "unknown key"),
 ]

@@ -371,7 +371,7 @@ GOOD = {"lsn": 3, "op": "upsert", "path": "a", "url": "https://x.example/a"}
         ([{**GOOD, "path": ".cfetch/x"}], "state directory"),
         ([{**GOOD, "url": "file:///etc/passwd"}], "scheme"),
         ([{**GOOD, "url": None, "size": 1}], "url"),
-        ([{**GOOD, "size": -1}], "size"),
+        ([{**GOOD, "size": -2}], "size"),
         ([{**GOOD, "key": "0" * 31}], "key"),
         ([{**GOOD, "shell": "rm"}], "unknown key"),
         ([{"lsn": 3, "op": "delete", "path": "a", "url": "https://x.example"}], "delete"),

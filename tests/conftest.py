@@ -4,17 +4,19 @@ import compileall
 import gc
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
-from tests import forked
 from tests.storage.s3_server import bucket, moto_server  # noqa: F401 - fixtures
 from tests.warm import WarmPopen
 
@@ -23,9 +25,12 @@ with suppress(ModuleNotFoundError):  # the core's tests run without plug-ins too
 
 if sys.platform == "linux":  # it needs prctl and /proc
     subprocess.Popen = WarmPopen  # type: ignore[misc]  # also for asyncio, which asks the module for it
+if "PYTEST_XDIST_WORKER" in os.environ:  # under nohup, or in a script's background, tests end by signals too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.dont_write_bytecode = False  # see ``pytest_collection``; commands that tests start still write none
 for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[name]  # messages name a proxy of this machine that is not used
-pytest_addoption, pytest_runtestloop = forked.pytest_addoption, forked.pytest_runtestloop
 settings.register_profile("cfetch", deadline=None)  # a loaded machine is slow, not wrong
 settings.load_profile("cfetch")
 OBJECT_STORE = (  # the tests that ask moto, whose server takes a second of a processor to start
@@ -103,76 +108,104 @@ def find_group(nodeid):
     return next((group for start, group in known.items() if nodeid.startswith(start)), None)
 
 
+def find_function(nodeid):
+    """What is a unit, elsewhere."""
+    return nodeid.partition("[")[0]
+
+
+class ServersTogether(LoadScopeScheduling):  # type: ignore[misc]
+    """All tests that use one Spark session go to one process; elsewhere each function is a unit.
+
+    xdist's own groups are lost under pytest 9.2 (pytest-xdist #1386).
+    """
+
+    def _split_scope(self, nodeid):
+        return find_group(nodeid) or find_function(nodeid)
+
+    def _assign_work_unit(self, node):
+        """Send a unit by the numbers of its tests: xdist would search all for each."""
+        scope, unit = self.workqueue.popitem(last=False)
+        self.assigned_work.setdefault(node, {})[scope] = unit
+        node.send_runtest_some([self.numbers[nodeid] for nodeid, is_done in unit.items() if not is_done])
+
+    @cached_property
+    def numbers(self):
+        """The place of each test in the list that all processes have."""
+        return {nodeid: number for number, nodeid in enumerate(self.collection)}
+
+    def mark_test_complete(self, node, item_index, duration=0):
+        """Forget a unit that is done: xdist would count all of them, thousands, after each test."""
+        units = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        super().mark_test_complete(node, item_index, duration)
+        if all(units[scope].values()):
+            del units[scope]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Collect with bytecode at hand.
+    """Each process begins with a share of the test modules, and writes bytecode for the others.
 
-    The collector of garbage finds next to nothing while ten thousand tests are made, for a quarter of the
-    time.
+    To rewrite the asserts of all modules takes 12 s, which each process would spend on the same ones. An
+    error of a module comes again when it is collected. The collector finds next to nothing while ten thousand
+    tests are made, for a quarter of the time.
     """
-    config = session.config
     gc.disable()
     try:
-        if forked.count_processes(config) and config.args == config.getini("testpaths"):
-            _write_bytecode(config.rootpath)
+        _load_a_share(session.config)
         return (yield)
     finally:
         gc.enable()
 
 
-def _write_bytecode(root):
-    """Compile what has changed, on all processors, also where Python is told to write no bytecode.
-
-    Hundreds of commands start here, each of which would compile the package anew, for a quarter of its time.
-    To rewrite the asserts of all test modules takes one process 12 s. Bytecode of the package has its
-    source's digest, so that it is never stale. An error of a module comes again when it is collected.
-    """
-    if sys.dont_write_bytecode:
-        mode = PycInvalidationMode.CHECKED_HASH
-        compileall.compile_dir(root / "cfetch", quiet=2, workers=0, invalidation_mode=mode)
-    sys.dont_write_bytecode = False  # the commands that tests start still write none
-    modules = [path for path in (root / "tests").rglob("test_*.py") if _is_stale(path)]
-    shares = [share for number in range(os.cpu_count() or 1) if (share := modules[number :: os.cpu_count()])]
-    processes = [os.fork() or _load(share, root) for share in shares]
-    for process in processes:
-        os.waitpid(process, 0)
+def _load_a_share(config):
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
+    if workers and config.args == config.getini("testpaths"):
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        for path in sorted((config.rootpath / "tests").rglob("test_*.py"))[number::workers]:
+            with suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
-def _is_stale(path):
-    """Whether pytest has no bytecode of a test module, or older one."""
-    name = f"{path.stem}.{sys.implementation.cache_tag}-pytest-{pytest.__version__}.pyc"
-    try:
-        return (path.parent / "__pycache__" / name).stat().st_mtime < path.stat().st_mtime
-    except FileNotFoundError:
-        return True
-
-
-def _load(modules, root):
-    """Import modules, in a process that then ends."""
-    for path in modules:
-        with suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
-    os._exit(0)
-
-
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     """Begin with the groups, and mix tests that wait among those that compute; one process keeps its order.
 
     Where the ones that wait came last, the processors stood still for a third of that time.
     """
-    for item in items:
-        if group := find_group(item.nodeid):
-            item.stash[forked.GROUP] = group
-    if not forked.count_processes(config):
+    if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    names = dict.fromkeys(forked.find_function(item) for item in items if forked.GROUP not in item.stash)
+    names = dict.fromkeys(find_function(item.nodeid) for item in items if not find_group(item.nodeid))
     waiting = [name for name in names if name.startswith(WAITING)]
     others = [name for name in names if not name.startswith(WAITING)]
     places = {name: number / len(others) for number, name in enumerate(others)}
     places |= {name: WAITED * number / len(waiting) for number, name in enumerate(waiting)}
-    items.sort(key=lambda item: places.get(forked.find_function(item), -1.0))
+    items.sort(key=lambda item: places.get(find_function(item.nodeid), -1.0))
 
 
 def pytest_collection_finish():
     """Keep ten thousand tests out of the collector's sight, which else looks at them in each full turn."""
     gc.freeze()
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Three processes more than processors: more than half of a run's time its tests wait for others.
+
+    With two more, the processors stood still for three tenths of a run. To collect costs each process some
+    six seconds of a processor, and it takes two thirds of a gigabyte.
+    """
+    return (os.cpu_count() or 1) + 3
+
+
+def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False  # as they are sorted here
+    return ServersTogether(config, log)
+
+
+def pytest_xdist_setupnodes():
+    """Compile the package once where Python is told to write no bytecode: hundreds of commands start here.
+
+    Each would compile it anew, for a quarter of its time. Bytecode with its source's digest is never stale.
+    """
+    if sys.dont_write_bytecode:
+        package = Path(__file__).parents[1] / "cfetch"
+        compileall.compile_dir(package, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)

@@ -134,22 +134,25 @@ def _print_json(comparison: "Verification", differences: Iterator["Difference"])
     sys.stdout.write("],\n" + encode_json(rest)[1:] + "\n")
 
 
+def _list_lines(comparison: "Verification", differences: Iterator["Difference"]) -> Iterator[tuple[str, str]]:
+    """The kind and the line of each difference, and then of each file that stands on several volumes."""
+    for difference in differences:
+        where = "" if difference.volume is None else f" (on {printable(difference.volume, 1000)})"
+        path = printable(difference.path, len(difference.path) + 1)
+        yield difference.kind, f"{difference.kind}: {path}: {difference.message}{where}"
+    for duplicate in comparison.duplicates:
+        where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
+        path = printable(duplicate.path, len(duplicate.path) + 1)
+        yield "duplicate", f"duplicate: {path}: it stands on {where}"
+
+
 def _print_lines(comparison: "Verification", differences: Iterator["Difference"]) -> None:
     is_read = sys.stdout.isatty()  # programs get all lines
     kinds: Counter[str] = Counter()
-    for difference in differences:
-        kinds[difference.kind] += 1
-        if is_read and kinds[difference.kind] > SHOWN:
-            continue
-        where = "" if difference.volume is None else f" (on {printable(difference.volume, 1000)})"
-        path = printable(difference.path, len(difference.path) + 1)
-        print(f"{difference.kind}: {path}: {difference.message}{where}")
-    for duplicate in comparison.duplicates:
-        kinds["duplicate"] += 1
-        if is_read and kinds["duplicate"] > SHOWN:
-            continue
-        where = ", ".join(printable(volume, 1000) for volume in duplicate.volumes)
-        print(f"duplicate: {printable(duplicate.path, len(duplicate.path) + 1)}: it stands on {where}")
+    for kind, line in _list_lines(comparison, differences):
+        kinds[kind] += 1
+        if not is_read or kinds[kind] <= SHOWN:
+            print(line)
     if left := [
         f"{number - SHOWN:,} more {kind}" for kind, number in kinds.items() if is_read and number > SHOWN
     ]:

@@ -6,12 +6,12 @@ document is none of them.
 """
 
 import re
+from codecs import BOM_UTF8
 from typing import Any, NamedTuple
 
 import msgspec
 
 MOST_BYTES = 4 << 10  # of a document that is looked at; longer JSON is data
-_BOM = b"\xef\xbb\xbf"
 _ENDING = re.compile(r"\.([A-Za-z0-9]{1,12})$")
 _PAGE = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.{0,400}?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
@@ -26,27 +26,25 @@ _LFS = re.compile(
 )
 _ANNEX = re.compile(rb"(?:\S*/)?annex/objects/\S+\s*\Z")
 # Endings of files that may begin as such documents do. For pages: sources and templates of pages too.
-_JSON_NAMES = "ipynb har map webmanifest sarif gltf avsc js jsonl ndjson yaml yml log ldj stac"
-_XML_NAMES = "xml xsd xsl xslt rdf owl rss atom wsdl plist svg gml kml gpx wml html htm xhtml log"
-_PAGE_NAMES = (
-    f"{_XML_NAMES} txt md rst tmpl tpl template j2 jinja jinja2 erb ejs hbs mustache ftl vm vue svelte astro "
-    "eml mht hta inc phtml cshtml razor heex liquid njk twig"
-)
+_JSON_NAMES = frozenset({
+    "avsc", "gltf", "har", "ipynb", "js", "jsonl", "ldj", "log", "map", "ndjson", "sarif", "stac",
+    "webmanifest", "yaml", "yml",
+})  # fmt: skip
+_XML_NAMES = frozenset({
+    "atom", "gml", "gpx", "htm", "html", "kml", "log", "owl", "plist", "rdf", "rss", "svg", "wml", "wsdl",
+    "xhtml", "xml", "xsd", "xsl", "xslt",
+})  # fmt: skip
+_PAGE_NAMES = _XML_NAMES | {
+    "astro", "cshtml", "ejs", "eml", "erb", "ftl", "hbs", "heex", "hta", "inc", "j2", "jinja", "jinja2",
+    "liquid", "md", "mht", "mustache", "njk", "phtml", "razor", "rst", "svelte", "template", "tmpl", "tpl",
+    "twig", "txt", "vm", "vue",
+}  # fmt: skip
 _ERROR_KEYS = ("error", "Error", "errors", "Errors", "fault", "exception")
 _TEXT_KEYS = frozenset({"message", "Message", "msg", "detail", "errorMessage", "error_description"})
-_STATE_KEYS = frozenset(
-    {
-        "code",
-        "Code",
-        "status",
-        "statusCode",
-        "status_code",
-        "error_code",
-        "errorCode",
-        "documentation_url",
-        "type",
-    }
-)
+_STATE_KEYS = frozenset({
+    "Code", "code", "documentation_url", "errorCode", "error_code", "status", "statusCode", "status_code",
+    "type",
+})  # fmt: skip
 
 
 class OddDocument(NamedTuple):
@@ -66,28 +64,23 @@ _POINTER_WAY = (
 
 def may_be_document(start: bytes) -> bool:
     """Whether more of a body has to be seen to know."""
-    first = start.removeprefix(_BOM).lstrip()[:1]
-    return first in b"<{v/." or start in _BOM
+    first = start.removeprefix(BOM_UTF8).lstrip()[:1]
+    return first in b"<{v/." or start in BOM_UTF8
 
 
 def find_document(path: str, media_type: str, start: bytes) -> OddDocument | None:
     """What a body is that is not the file of this path; None: nothing says so."""
     ending = _ENDING.search(path.lower())
     kind = "" if ending is None else ending[1]
-    text = start.removeprefix(_BOM)
+    text = start.removeprefix(BOM_UTF8)
     if _PAGE.match(text):
-        is_meant = (
-            kind in _PAGE_NAMES.split() or media_type == "text/plain"
-        )  # the way of servers of source code
+        # servers of source code send its pages as plain text
+        is_meant = kind in _PAGE_NAMES or media_type == "text/plain"
         return None if is_meant else OddDocument("a web page", is_page=True)
     if _XML_ERROR.match(text):
-        return None if kind in _XML_NAMES.split() else OddDocument("an error document in XML", is_error=True)
-    if (
-        text.lstrip()[:1] == b"{"
-        and "json" not in kind
-        and kind not in _JSON_NAMES.split()
-        and _is_json_error(text)
-    ):
+        return None if kind in _XML_NAMES else OddDocument("an error document in XML", is_error=True)
+    is_json = "json" in kind or kind in _JSON_NAMES
+    if text.lstrip()[:1] == b"{" and not is_json and _is_json_error(text):
         return OddDocument("an error document in JSON", is_error=True)
     if pointer := _LFS.match(text):
         size = f"{int(pointer[2]):,}"

@@ -283,10 +283,8 @@ class Fetching:
         is_text = not bytes(start[:LOOKED_AT]).translate(None, TEXT)
         if not (is_page or is_text):
             return start
-        from cfetch.engine.doubts import (
-            Doubts,
-            read_start,
-        )  # only a page or a text can be an error
+        # only a page or a text can be an error
+        from cfetch.engine.doubts import Doubts, read_start
         from cfetch.engine.refused_replies import make_error
 
         if self._doubts is None:

@@ -67,7 +67,7 @@ def make_suspect(
     if left_s <= fresh_s or age_s < settle_s:
         return None
     end_s = min(remaining_s, slow_s + normal_s) if fade_s else remaining_s
-    if _may_pass(attempt, seen, watch, end_s, fades=fades):
+    if _may_pass(attempt, seen, watch, end_s, slow_s, fade_s if fades else 0.0):
         return None
     if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
         return None  # it is getting to speed
@@ -83,23 +83,23 @@ def make_suspect(
 
 
 def _may_pass(
-    attempt: JudgedAttempt, seen: "Live", watch: WatchedAttempts, end_s: float, *, fades: bool
+    attempt: JudgedAttempt, seen: "Live", watch: WatchedAttempts, end_s: float, slow_s: float, fade_s: float
 ) -> bool:
     """Whether an attempt is left alone for now, as it may get to speed again before the run waits for it.
 
     One that was fast, where others have faded and come back, gets as long as the longest of them took, if
     entries wait. If packets come while bytes stand still, its path lives and TCP waits for a lost packet: it
     is left alone while entries wait or helpers can bring its rest, else as long as any fade may take.
-    Where the link is full, it has as long as the run has slack; ``end_s``: until it is done, by its fade.
+    Where the link is full, it has as long as the run has slack. ``end_s``: until it is done, by its fade;
+    ``slow_s``: for so long it has been slow; ``fade_s``: the longest fade, 0 if it was never fast.
     """
     evidence, slot = watch.find_evidence(attempt)
-    fade_s, slow_s = watch.fade_s(attempt.host), evidence.slow_s(slot)
     packet_age_s = math.inf if evidence.instant_bps()[slot] else seen.packet_age_s()
     mends = packet_age_s is not None and packet_age_s < LATELY_S
     waits, is_helped = seen.slack_s >= 0, seen.resumable and watch.remaining_s(attempt) != math.inf
     mended_s = math.inf if waits or is_helped else MOST_FADE_S
     patience_s = mended_s if mends else fade_s if waits else 0.0
-    if fades and fade_s and slow_s < patience_s:
+    if fade_s and slow_s < patience_s:
         return True
     # one that stands still may have lost its path
     return end_s < seen.slack_s and evidence.lately_bps(slot) > 0

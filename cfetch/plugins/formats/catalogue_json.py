@@ -51,7 +51,7 @@ def _read_hash(text: object, hashes: Hashes) -> dict[str, object]:
 
 def list_distributions(described: object, document: Document) -> Iterator[Row]:
     """The rows of a catalogue in DCAT, whatever the prefix of its keys: ``url``, ``size`` and the hash."""
-    waiting, unknown = [described], 0
+    waiting, hashes = [described], Hashes()
     while waiting:
         thing = waiting.pop()
         parts = thing if isinstance(thing, list) else []
@@ -66,12 +66,11 @@ def list_distributions(described: object, document: Document) -> Iterator[Row]:
                 stated = {re.split("[:/#]", key)[-1]: value for key, value in checksum.items()}
                 name = re.split("[:/#_]", str(_get_value(stated.get("algorithm"))))[-1]
                 algorithm = find_algorithm(name)
-                unknown += bool(stated) and algorithm is None
+                hashes.unknown += bool(stated) and algorithm is None
                 value = _get_value(stated.get("checksumValue"))
                 yield Row(0, fields | ({algorithm: value} if algorithm else {}), "distribution")
         waiting += [part for part in reversed(parts) if isinstance(part, dict | list)]
-    if unknown:
-        document.notes.append(f"hashes of a kind that cfetch does not know, which are left out: {unknown}")
+    document.notes += hashes.list_notes()
 
 
 def _get_value(stated: object) -> object:

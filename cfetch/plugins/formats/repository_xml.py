@@ -7,6 +7,7 @@ from cfetch.manifest.digests import find_algorithm
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.advice import MESSAGES
 from cfetch.manifest.formats.link_text import advise_links
+from cfetch.manifest.formats.whole_json import Hashes
 from cfetch.manifest.rows import Document, Row
 from cfetch.manifest.source import Source
 from cfetch.manifest.strict_json import read_digits
@@ -19,23 +20,23 @@ def read_repomd(source: Source, document: Document, faults: Faults) -> Iterator[
     """The rows of ``repodata/repomd.xml``: its addresses are relative to the directory above."""
     if source.own_url is not None and "/repodata/" in source.own_url:
         document.base_url = source.own_url.rpartition("/repodata/")[0] + "/"
-    unknown = 0
+    hashes = Hashes()
     for data in read_elements(source, ("data",)):
         location = data.find("location")
         path = location.attributes.get("href", "") if location else ""
         base = location.attributes.get("base", "") if location else ""
         fields: dict[str, object] = {"url": f"{base.rstrip('/')}/{path}" if base else path, "path": path}
         digest = _read_checksum(data)
-        unknown += not digest and data.find("checksum") is not None
+        hashes.unknown += not digest and data.find("checksum") is not None
         yield Row(data.line, fields | _read_size(data.find_text("size")) | digest)
-    _note_unknown(unknown, document)
+    document.notes += hashes.list_notes()
 
 
 def read_primary(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
     """The rows of ``repodata/primary.xml``: packages, whose addresses are relative to the directory above."""
     if source.own_url is not None and "/repodata/" in source.own_url:
         document.base_url = source.own_url.rpartition("/repodata/")[0] + "/"
-    rows = unknown = 0
+    rows, hashes = 0, Hashes()
     for package in read_elements(source, ("package",)):
         location, size = package.find("location"), package.find("size")
         path = location.attributes.get("href", "") if location else ""
@@ -43,7 +44,7 @@ def read_primary(source: Source, document: Document, faults: Faults) -> Iterator
             continue
         rows += 1
         digest = _read_checksum(package)
-        unknown += not digest and package.find("checksum") is not None
+        hashes.unknown += not digest and package.find("checksum") is not None
         base = location.attributes.get("base", "") if location else ""
         fields: dict[str, object] = {"url": f"{base.rstrip('/')}/{path}" if base else path, "path": path}
         yield Row(
@@ -51,7 +52,7 @@ def read_primary(source: Source, document: Document, faults: Faults) -> Iterator
         )
     if not rows and "/metadata/common" not in source.head():
         raise BrokenDocumentError(0, f"{MESSAGES['xml']}{advise_links(source)}")
-    _note_unknown(unknown, document)
+    document.notes += hashes.list_notes()
 
 
 def read_nltk(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
@@ -84,11 +85,6 @@ def read_webdav(source: Source, document: Document, faults: Faults) -> Iterator[
 
 def _read_size(text: str) -> dict[str, object]:
     return {"size": read_digits(text, _NO_DIGITS)} if text else {}
-
-
-def _note_unknown(hashes: int, document: Document) -> None:
-    if hashes:
-        document.notes.append(f"hashes of a kind that cfetch does not know, which are left out: {hashes}")
 
 
 def _read_checksum(data: Element) -> dict[str, object]:

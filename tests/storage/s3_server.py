@@ -17,13 +17,19 @@ import pytest
 __all__ = ["Bucket", "MotoServer", "bucket", "moto_server", "point_at"]
 
 CHILD = """
+import functools
 import json
+import logging
 import sys
 import threading
 from collections import Counter
 from urllib.parse import parse_qs
+from moto.core import errors
 from moto.moto_server import threaded_moto_server as moto
 
+# for each request moto lists its own package's directory twice, makes a table of errors and writes to a log
+errors.ErrorLookupFactory = functools.cache(errors.ErrorLookupFactory)
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate</Message></Error>"
 
@@ -35,6 +41,7 @@ def kind_of(method, query):
 
 
 class Watched(moto.DomainDispatcherApplication):
+    get_backend_for_host = functools.cache(moto.DomainDispatcherApplication.get_backend_for_host)
     asked, busy, conditions, permitted = Counter(), {}, [], ["all"]
     condition_and_write = threading.Lock()
 

@@ -170,6 +170,7 @@ FORMATS: dict[str, Format] = {
     "debian": Format(f"{_PLUGIN}debian_index:read_index", head=f"{_PLUGIN}debian_index:is_index"),
     "toml-lock": Format(f"{_PLUGIN}package_lock:read_toml_lock", head=f"{_PLUGIN}package_lock:is_lock"),
     "yarn-lock": Format(f"{_PLUGIN}package_lock:read_yarn_lock", head=f"{_PLUGIN}package_lock:is_yarn_lock"),
+    "gem-lock": Format(f"{_PLUGIN}package_lock:read_gem_lock", head=f"{_PLUGIN}package_lock:is_gem_lock"),
     "npm-lock": Format(
         f"{_PLUGIN}package_lock:read_npm_lock",
         objects="lockfileVersion packages, lockfileVersion dependencies",

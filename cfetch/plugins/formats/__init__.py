@@ -28,7 +28,7 @@
     xml_elements.py                     XML as a stream of elements, for the readers of the next line
     feed.py  repository_xml.py          RSS and Atom; RPM, NLTK, WebDAV
     internet_archive.py                 items of the Internet Archive
-    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo, npm, deno
+    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo, npm, deno, Bundler
     conda_repodata.py                   the packages of a conda channel
     catalogue_json.py                   DCAT, CKAN, NASA's CMR, OSF, Mendeley Data, DSpace 5 and 6, Modrinth
     hal_files.py                        Dryad, and DSpace from version 7 on

@@ -1,4 +1,4 @@
-"""Lock files: ``pylock.toml``, ``uv.lock``, ``Cargo.lock``, ``package-lock.json``, ``deno.lock``, Yarn 1."""
+"""Lock files of uv (``pylock.toml`` too), Cargo, npm, deno, Yarn 1 and Bundler (``Gemfile.lock``)."""
 
 import base64
 import binascii
@@ -11,7 +11,7 @@ from cfetch.base.schemes import is_web
 from cfetch.manifest.digests import HEX_DIGITS, find_stated
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.formats.whole_json import Hashes, get_object, load_object, load_text
-from cfetch.manifest.rows import Document, Row
+from cfetch.manifest.rows import MAX_MIRRORS, Document, Row
 from cfetch.manifest.source import Source
 
 _CRATES_INDEX = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+https://index.crates.io/")
@@ -19,6 +19,10 @@ _CRATES = "https://static.crates.io/crates"
 _YARN = "# yarn lockfile v1"
 _RESOLVED = re.compile(r'  resolved "?([^"\s]+?)(?:#([0-9a-f]{40}))?"?\Z')
 _INTEGRITY = re.compile(r'  integrity "?(\S[^"]*?)"?\Z')
+_GEMS_HEAD = re.compile(r"(?:GEM|GIT|PATH|PLUGIN SOURCE)\r?\n  remote: \S")
+_REMOTE = "  remote: "
+_GEM = re.compile(r"    ([A-Za-z0-9._-]{1,200}) \(([A-Za-z0-9._-]{1,200})\)\Z")
+_GEM_HASHES = re.compile(r"  (\S+) \((\S+)\) (\S+)\Z")
 _FILES = ("sdist", "archive", "wheels", "files")  # the last is PDM's, if it is told to state URLs
 
 
@@ -155,3 +159,48 @@ def read_yarn_lock(source: Source, document: Document, faults: Faults) -> Iterat
     if waiting is not None:
         yield waiting
     document.notes += hashes.list_notes()
+
+
+def is_gem_lock(head: str) -> bool:
+    """Whether a text is ``Gemfile.lock``: it begins with a source of gems."""
+    return _GEMS_HEAD.match(head) is not None
+
+
+def read_gem_lock(source: Source, document: Document, faults: Faults) -> Iterator[Row]:
+    """The rows of ``Gemfile.lock``: ``url``, ``path``, ``mirrors`` and a hash."""
+    gems: list[tuple[int, str, list[str]]] = []
+    stated: dict[str, str] = {}  # the hashes stand behind all gems
+    remotes: list[str] = []
+    section, others, hashes = "", 0, Hashes()
+    for line, text in enumerate(load_text(source, "the lock file").splitlines(), 1):
+        if text.startswith("<" * 7):
+            raise BrokenDocumentError(line, "a merge has left a conflict; settle it, and run `bundle lock`")
+        if text and text[0] != " ":
+            section, remotes = text.rstrip(), []
+        elif text.startswith(_REMOTE):
+            if len(remotes) > MAX_MIRRORS:  # each gem has all of them
+                raise BrokenDocumentError(line, f"a source of gems names more than {MAX_MIRRORS + 1} servers")
+            remotes.append(text.removeprefix(_REMOTE).strip().removesuffix("/"))
+        elif section == "CHECKSUMS":
+            if (hashed := _GEM_HASHES.match(text)) is not None:
+                stated[f"{hashed[1]}-{hashed[2]}"] = hashed[3]
+        elif text.startswith("    ") and text[4:5].strip():  # what a gem needs stands further in
+            gem = _GEM.match(text)
+            if section != "GEM":
+                others += 1
+            elif gem is None or not remotes:
+                faults.add(line, "it is not a gem of a server: its name and its version in parentheses")
+            else:
+                gems.append((line, f"{gem[1]}-{gem[2]}", remotes))
+    for line, name, servers in gems:
+        url, *mirrors = (f"{server}/gems/{name}.gem" for server in servers)
+        row: dict[str, object] = {"url": url, "path": f"{name}.gem", "mirrors": mirrors}
+        for part in stated.get(name, "").split(","):
+            algorithm, _, digits = part.partition("=")
+            row |= hashes.read_named(algorithm, digits)
+        yield Row(line, row)
+    document.notes += hashes.list_notes()
+    if unhashed := sum(name not in stated for _, name, _ in gems):
+        document.notes.append(f"gems without a hash: {unhashed}; `bundle lock --add-checksums` states them")
+    if others:
+        document.notes.append(f"gems without a file of a server, which are left out: {others}")

@@ -37,6 +37,19 @@ class TestAptUris(FormatContract):
     foreign: ClassVar = {b"'http://deb.test/c.deb'\n": "within"}
 
 
+class TestGemLock(FormatContract):
+    name = "gem-lock"
+    samples: ClassVar = {
+        b"GEM\n  remote: https://g.test/\n  specs:\n    a (1.0)\n      b (~> 2)\n    b (2.1-java)\n": [
+            "a-1.0.gem",
+            "b-2.1-java.gem",
+        ],
+        f"GIT\n  remote: https://h.test/g.git\n  specs:\n    g (1)\n\nGEM\n  remote: https://g.test/\n"
+        f"  specs:\n    a (1.0)\n\nCHECKSUMS\n  a (1.0) sha256={HASH}\n".encode(): ["a-1.0.gem"],
+    }
+    foreign: ClassVar = {b"GEM\nhttps://h.test/a.gem\n": "urls", b"remote: https://gems.test/\n": "within"}
+
+
 def test_the_suite_refuses_a_format_that_is_taken_for_another():
     """Else it would tell nobody anything."""
 

@@ -86,7 +86,10 @@ class Document:
     takes_plain: bool = False
 
     def note_partial(self, why: str) -> None:
-        """Note that files may be missing, for the user, and for a sync that looks for files that are gone."""
+        """Note that files of the source may be missing here: a sync must not take them for gone.
+
+        What never belongs to the list, such as a package without a file, is only one of ``notes``.
+        """
         self.notes.append(why)
         self.partial = why
 

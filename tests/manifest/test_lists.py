@@ -269,4 +269,5 @@ def test_whether_files_are_missing_from_a_list(text, own_url, is_partial):
 @pytest.mark.needs_plugins
 def test_every_reader_has_a_sample():
     """A format that is added gets its row in the table, and is damaged by the fuzzer."""
-    assert find_samples().keys() == FORMATS.keys()
+    without = FORMATS.keys() ^ find_samples().keys()
+    assert not without, f"add a sample of {without} to a module of tests/manifest/samples/"

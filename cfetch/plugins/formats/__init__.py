@@ -28,7 +28,7 @@
     xml_elements.py                     XML as a stream of elements, for the readers of the next line
     feed.py  repository_xml.py          RSS and Atom; RPM, NLTK, WebDAV
     internet_archive.py                 items of the Internet Archive
-    debian_index.py  package_lock.py    Debian's indexes; lock files of uv, Cargo, npm, deno, Bundler
+    debian_index.py  package_lock.py    Debian's indexes; lock files: uv, Cargo, npm, deno, Yarn, Bundler
     conda_repodata.py                   the packages of a conda channel
     catalogue_json.py                   DCAT, CKAN, NASA's CMR, OSF, Mendeley Data, DSpace 5 and 6, Modrinth
     hal_files.py                        Dryad, and DSpace from version 7 on
@@ -39,6 +39,5 @@ function in the reader's file that tells its format from the first lines, or a s
 When it fails: faults carry line numbers and no values, and a hostile list costs time in proportion to its
 size, not memory.
 
-To add a format: a file here with ``read_<name>``, its test in ``tests/plugins/formats``, and its row in
-``cfetch/manifest/formats/table.py``. docs/manifests.md lists the formats.
+To add a format: the recipe in CONTRIBUTING.md. docs/manifests.md lists the formats.
 """

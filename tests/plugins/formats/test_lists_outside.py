@@ -231,15 +231,6 @@ def test_a_hostile_document_ends_the_reading_of_xml(error_of, text):
     assert error_of(text, "x.rss").total >= 1
 
 
-def test_a_lock_of_the_first_version_names_packages_within_packages(frozen):
-    """There npm puts a package if another version of it stands at the top."""
-    inner = {"b": {"resolved": f"{H}b/-/b-2.tgz", "integrity": "sha1-ASNFZ4mrze8BI0VniavN7wEjRWc="}}
-    outer = {"a": {"resolved": f"{H}a/-/a-1.tgz", "requires": {"b": "^2.0.0"}, "dependencies": inner}}
-    plan = frozen(json.dumps({"lockfileVersion": 1, "dependencies": outer}), "package-lock.json")
-    assert [entry[1] for entry in entries_of(plan)] == ["a-1.tgz", "b-2.tgz"]
-    assert entries_of(plan)[1][3] == "sha1:0123456789abcdef0123456789abcdef01234567"
-
-
 @pytest.mark.parametrize(("kind", "digest"), [("sha", f"sha1:{'ab' * 20}"), ("crc128", None)])
 def test_a_hash_of_a_repository_is_used_or_its_loss_is_said(frozen, kind, digest):
     """Old repositories call SHA-1 so."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from cfetch.plugins.lab.bench.child import clean_environment, run_child
@@ -19,14 +20,14 @@ BODY = b"0123456789"
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nConnection: close\r\n\r\n" + BODY
 
 
-def time_first_request(folder: Path) -> float:
+def time_first_request(folder: Path, cfetch: Sequence[str] = CFETCH) -> float:
     """Seconds until the first request of a download into ``folder``."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         manifest = folder / "manifest.json"
         url = f"http://127.0.0.1:{server.getsockname()[1]}/a"
         manifest.write_text(f'{{"version": 1, "files": [{{"url": "{url}", "size": {len(BODY)}}}]}}')
         began_s = time.monotonic()
-        command = [*CFETCH, "download", str(manifest), "--to", str(folder / "to"), "--quiet"]
+        command = [*cfetch, "download", str(manifest), "--to", str(folder / "to"), "--quiet"]
         process = subprocess.Popen(command, env=clean_environment())
         connection, _ = server.accept()
         with connection:

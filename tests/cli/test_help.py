@@ -189,3 +189,9 @@ def test_a_list_of_verbs_inspects_no_option():
     counts, purpose, *_ = ran.stdout.splitlines()
     assert set(counts.split()) == {"0"}
     assert purpose.startswith("Keep a directory equal to a source:")
+
+
+def test_a_terminal_of_no_known_size_shows_pages():
+    """Shells of containers and of other programs say 0 columns, at which Rich prints not one character."""
+    page = run("plan", "--help-all", COLUMNS="0", LINES="0").stdout
+    assert "rollback" in page

@@ -29,7 +29,7 @@ from cfetch.base.records import FileRecord, Summary
 from cfetch.base.schemes import is_repository_url
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry, SafePath
-from cfetch.manifest.faults import Faults
+from cfetch.manifest.faults import BrokenDocumentError, Faults, ignore_fault
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_source
@@ -38,6 +38,7 @@ from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.run.open_manifest import refuse_empty, shown_name
+from cfetch.run.rejected_rows import describe_skipped
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
 from cfetch.show.plan_view import SyncPreview
@@ -103,7 +104,7 @@ def prepare_sync(
         settings = replace(settings, existing="trust" if trusts else "check")
         network = make_network(settings.network, env)
         listed = (
-            _list_prefix(source, clock, network)
+            _list_prefix(source, settings, options, network, clock, emit_line)
             if states_versions
             else _list_manifest(source, settings, options, network, emit_line)
         )
@@ -147,16 +148,41 @@ def _note_listed(listed: Iterator[Versioned], catalogue: Catalogue, paths: PathF
         yield entry
 
 
-def _list_prefix(source: str, clock: Clock, network: Network) -> Iterator[Versioned]:
+def _list_prefix(
+    source: str,
+    settings: Settings,
+    options: SyncOptions,
+    network: Network,
+    clock: Clock,
+    emit_line: EmitLine,
+) -> Iterator[Versioned]:
     """The files of a store or a repository, whose lists state versions. Raises UsageError."""
     listing = find_listing(source)
     assert listing is not None
-    faults, document = Faults(), Document(hub=find_endpoint)
-    for index, file in enumerate(list_files(listing, clock, network)):
-        entry = check_row(Row(0, file.row), index, document, faults)
-        if entry is not None:
-            yield entry, file.version
+    skips = settings.reading.bad_rows == "skip"
+    faults, document = Faults(ignore_fault) if skips else Faults(gives_up=True), Document(hub=find_endpoint)
+    try:
+        for index, file in enumerate(list_files(listing, clock, network)):
+            entry = check_row(Row(0, file.row), index, document, faults)
+            if entry is not None:
+                yield entry, file.version
+        faults.skippable = faults.total
+    except BrokenDocumentError as error:
+        faults.note_break(error)
+    if skips and faults.total:
+        _refuse_skipped(source, options)
+        emit_line(describe_skipped(faults.total))
+        faults.forgive(0)
     faults.raise_if_any(shown_name(source))
+
+
+def _refuse_skipped(source: str, options: SyncOptions) -> None:
+    """Raise UsageError if files are to be deleted by a list of which rows were skipped."""
+    if options.delete:
+        raise UsageError(
+            f"rows of {shown_name(source)} were skipped, so nobody can tell which files have gone; "
+            "correct them, or sync without --delete"
+        )
 
 
 def _list_manifest(
@@ -165,11 +191,8 @@ def _list_manifest(
     """Yield a manifest's entries, each with its hash as version; without one, the server is asked later."""
     reader = ManifestReader(settings.reading, settings.base_url, network=network, emit_line=emit_line)
     with reader.freeze(source, whole_tree=True) as plan:
-        if plan.skipped and options.delete:
-            raise UsageError(
-                f"rows of {shown_name(source)} were skipped, so nobody can tell which files have gone; "
-                "correct them, or sync without --delete"
-            )
+        if plan.skipped:
+            _refuse_skipped(source, options)
         if plan.partial is not None and options.delete:
             raise UsageError(
                 f"the list {shown_name(source)} may be incomplete, so it cannot tell which files have gone: "

@@ -141,6 +141,9 @@ def main() -> None:
         print(f"cfetch: {refusal}", file=sys.stderr)
         sys.exit(UsageError.exit_code)
     guard()
+    for name in ("COLUMNS", "LINES"):  # 0: the size is not known; rich would print a page without a character
+        if not os.environ.get(name, "1").strip("0"):
+            del os.environ[name]
     # else numpy would reserve 40 MiB of addresses for each core
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.unraisablehook = _tell_unraisable

@@ -56,7 +56,6 @@ def list_short_help(command: Any, ctx: Any, help_all: str) -> Iterator[str]:  # 
     """The lines of ``--help``: usage, purpose, the options that most people need, examples."""
     purpose = " ".join((command.help or "").partition("\n\n")[0].split())
     yield from _wrap(f"Usage: {ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}")
-    yield ""
     yield from _wrap(purpose)
     yield ""
     rows = [*_command_rows(command), *_option_rows(command, ctx)]
@@ -65,7 +64,8 @@ def list_short_help(command: Any, ctx: Any, help_all: str) -> Iterator[str]:  # 
         first, *more = textwrap.wrap(text, WIDTH - wide - 4) or [""]
         yield f"  {name:<{wide}}  {first}"
         yield from (" " * (wide + 4) + line for line in more)
-    examples = examples_of(f"{command.help or ''}\n{command.epilog or ''}")[:_EXAMPLES]
+    most = _EXAMPLES if ctx.parent else 1  # the list of all verbs fits a screen of 24 lines
+    examples = examples_of(f"{command.help or ''}\n{command.epilog or ''}")[:most]
     if examples:
         yield ""
         yield from (f"  {example}" for example in examples)

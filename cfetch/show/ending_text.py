@@ -20,7 +20,7 @@ LEAST_SHARED_BYTES = 1 << 20  # parts of a smaller file bring nothing that a per
 class MitigationSetup(NamedTuple):
     """The setup of a run: its policy, and the hosts whose limits were not the usual ones at its end.
 
-    ``most``: the run searched for more places up to this number; 0: it did not search.
+    ``most``: the run searched for more slots up to this number; 0: it did not search.
     """
 
     policy: str
@@ -87,7 +87,7 @@ def _of_slow_file(tail: Tail, _setup: MitigationSetup) -> _Words:
 
 def _of_large_file(tail: Tail, _setup: MitigationSetup) -> _Words:
     idle = round(tail.idle_places or 0)
-    why = f"{plural(idle, 'place')} {'was' if idle == 1 else 'were'} idle"
+    why = f"{plural(idle, 'slot')} {'was' if idle == 1 else 'were'} idle"
     if tail.size_bytes is not None:
         why = f"it is {size(tail.size_bytes)}, and {why}"
     return _Words(_last_file(tail), why)
@@ -99,12 +99,12 @@ def _of_host_limit(tail: Tail, setup: MitigationSetup) -> _Words:
     if reason := _learned_reason(tail, setup):
         return _Words(f"{where} got {tail.limit} at a time{when}", printable(reason, 200))
     if tail.limit == 1:
-        return _Words(f"the only place at {where} was busy{when}", "files waited for it")
-    return _Words(f"all {tail.limit} places at {where} were busy{when}", "files waited for one of them")
+        return _Words(f"the only slot at {where} was busy{when}", "files waited for it")
+    return _Words(f"all {tail.limit} slots at {where} were busy{when}", "files waited for one of them")
 
 
 def _learned_reason(tail: Tail, setup: MitigationSetup) -> str | None:
-    """Why the host got no more places, if no option of the user's was the limit."""
+    """Why the host got no more slots, if no option of the user's was the limit."""
     learned = LEARNED if tail.host is not None and setup.widths.get(tail.host) == tail.limit else None
     return tail.reason or learned  # older versions have recorded none
 
@@ -127,7 +127,7 @@ def _of_disk(tail: Tail, _setup: MitigationSetup) -> _Words:
 
 def _of_places(tail: Tail, setup: MitigationSetup) -> _Words:
     is_one = tail.limit == 1
-    what = f"{'the only place was' if is_one else f'all {tail.limit} places were'} busy until the end"
+    what = f"{'the only slot was' if is_one else f'all {tail.limit} slots were'} busy until the end"
     if setup.most and (tail.limit or 0) < setup.most:
         return _Words(what, "more downloads at a time were no faster, or the run was too short to try")
     return _Words(what)
@@ -156,7 +156,7 @@ def _more_segments(tail: Tail, _setup: MitigationSetup) -> str:
 def _allow_segments(tail: Tail, setup: MitigationSetup) -> str:
     option = "--mitigation" if setup.policy == "none" else "--policy adaptive"
     also = f" with --segments {USUAL_SEGMENTS}" if tail.segments == 1 else ""
-    return f"{option}{also} lets idle places bring parts of such a file"
+    return f"{option}{also} lets idle slots bring parts of such a file"
 
 
 def _more_places(tail: Tail, setup: MitigationSetup) -> str:

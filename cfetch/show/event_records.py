@@ -63,7 +63,7 @@ def make_event_record(event: Event) -> EventRecord | None:
         case BreakerClosed(host=host, volume=volume):
             return EventRecord(kind="breaker closed", t_s=t_s, host=host, volume=volume)
         case FallbackTriggered():
-            return EventRecord(kind="fallback", t_s=t_s, reason=plural(event.stragglers, "slow file"))
+            return EventRecord(kind="fallback", t_s=t_s, reason=plural(event.stragglers, "straggler"))
         case ExecutorSlow():
             reason = f"{100 * event.share:.0f} % of the others' speed"
             return EventRecord(kind="executor", t_s=t_s, host=event.executor, reason=reason)

@@ -148,3 +148,18 @@ async def test_what_a_hub_says_of_a_file(env):
         hub.targets = {target: reply(b"", "X-Error-Code: RevisionNotFound", status="404 Not Found")}
         with pytest.raises(UsageError, match="no such revision"):
             await asyncio.to_thread(listed, "hf://o/n/*.bin")
+
+
+async def test_a_sync_leaves_out_a_name_that_no_file_can_have(env, tmp_path):
+    """Only on request, which the refusal names; nothing is deleted by a list of which a part is unknown."""
+    async with Hub({}) as hub:
+        env.setenv("HF_ENDPOINT", hub.url)
+        listed_files = [file_of("d/a.bin", SMALL), file_of("d/b\nb", SMALL)]
+        hub.targets = {TREE: page(*listed_files), "/datasets/o/n/resolve/main/d/a.bin": reply(SMALL)}
+        sync = ("sync", "hf://datasets/o/n/d/", "--to", tmp_path / "to", "--quiet")
+        refused = await cfetch(*sync)
+        assert (refused.code, "--bad-rows skip leaves such rows out" in refused.err) == (2, True)
+        ran = await cfetch(*sync, "--bad-rows", "skip")
+        assert (ran.code, tree(tmp_path / "to")) == (0, {"a.bin": SMALL})
+        deleting = await cfetch(*sync, "--bad-rows", "skip", "--delete")
+        assert (deleting.code, "nobody can tell which files have gone" in deleting.err) == (2, True)

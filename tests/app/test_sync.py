@@ -660,3 +660,18 @@ async def test_what_is_not_taken_is_neither_fetched_nor_gone(tmp_path):
         assert (none.code, "no path matches --include" in none.err) == (2, True)
         await sync(server.url, to, "--delete", "--max-delete", "9")
         assert tree(to) == {"a.csv": b"1!", "d/b.csv": b"2!", "d/new.bin": b"5"}
+
+
+@pytest.mark.needs_plugins
+async def test_a_base_leads_to_the_directories_of_its_own_server(tmp_path):
+    """Their pages are asked for where the base is; a base on another server is refused with the way out."""
+    to = tmp_path / "to"
+    base = "<base href={}>"
+    links = "<a href=1>1</a><a href=e/>e/</a>"
+    files = {"files/1": b"1", "files/e/2": b"2"}
+    async with Index({**files, "d/": page(links, base.format("/files/"))}) as server:
+        ran, document = await sync(f"{server.url}d/", to, "--delete")
+        assert (counts(document), tree(to)) == ((2, 0, 0), {"1": b"1", "e/2": b"2"}), ran.err
+        server.files["d/"] = page(links, base.format("http://127.0.0.1:1/files/"))
+        refused, _ = await sync(f"{server.url}d/", to, "--delete")
+        assert (refused.code, "--from-format links" in refused.err, len(tree(to))) == (2, True, 2)

@@ -43,11 +43,19 @@ def commands():
 
 @pytest.mark.parametrize("verb", [[], ["download"], ["get"], ["sync"], ["report"], ["plan"]], ids=" ".join)
 def test_short_help_is_short(verb):
-    """A terminal of 24 lines, with the prompt, shows it whole, and it says where the rest is."""
+    """A terminal shows nearly all of it at once, and it says where the rest is."""
     words = run(*verb, "--help")
     assert words.returncode == 0
-    assert len(words.stdout.splitlines()) <= 26
+    assert len(words.stdout.splitlines()) <= 25
     assert "--help-all shows " in words.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]], ids=" ".join)
+def test_the_list_of_verbs_fits_a_screen(words):
+    """Of 24 lines, with the prompt."""
+    lines = run(*words).stdout.splitlines()
+    assert (lines[0].split()[0], len(lines) <= 23) == ("Usage:", True)
+    assert any(line.split()[:1] == ["spark"] for line in lines)
 
 
 def test_short_help_has_what_most_people_need():
@@ -189,3 +197,9 @@ def test_a_list_of_verbs_inspects_no_option():
     counts, purpose, *_ = ran.stdout.splitlines()
     assert set(counts.split()) == {"0"}
     assert purpose.startswith("Keep a directory equal to a source:")
+
+
+def test_a_terminal_of_no_known_size_shows_pages():
+    """Shells of containers and of other programs say 0 columns, at which Rich prints not one character."""
+    page = run("plan", "--help-all", COLUMNS="0", LINES="0").stdout
+    assert "rollback" in page

@@ -81,13 +81,13 @@ def test_a_large_file_alone():
     assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
     what, why = explain_tail(tail, MitigationSetup("adaptive", {}))
     assert what == "the last 12s went to one file at 1.0 MiB/s: a/99"
-    assert why == "it is 22.0 MiB, and 3 places were idle"
+    assert why == "it is 22.0 MiB, and 3 slots were idle"
     assert "--policy adaptive" in explain_tail(tail, MitigationSetup("cloudfetch", {}))[-1]
     unknown = msgspec.structs.replace(tail, size_bytes=None)
-    assert explain_tail(unknown, MitigationSetup("adaptive", {}))[1] == "3 places were idle"
+    assert explain_tail(unknown, MitigationSetup("adaptive", {}))[1] == "3 slots were idle"
     small = record(99, 100, attempt(1, 0.0, 22.0, size=100), size_bytes=None)
     assert explain_tail(tail_of(small), MitigationSetup("adaptive", {}))[1:] == [
-        "it is 100 B, and 3 places were idle"
+        "it is 100 B, and 3 slots were idle"
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_file_of_which_nothing_came_gets_no_advice():
     tail = Tail(bound="large file", seconds=10.0, path="a", files=1, rate_bps=0.0, idle_places=15)
     assert explain_tail(tail, MitigationSetup("adaptive", {})) == [
         "the last 10s went to one file at 0 B/s: a",
-        "15 places were idle",
+        "15 slots were idle",
     ]
 
 

@@ -361,7 +361,7 @@ class OptionTable:
             1,
             1024,
             "Connections for one large file where slots are idle (adaptive, no --rate); 1: only one.",
-            "the places of a run, which the last file may have for itself",
+            "the slots of a run, which the last file may have for itself",
         ),
     ] = 16
 

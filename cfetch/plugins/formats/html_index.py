@@ -1,7 +1,8 @@
 """The page that a web server makes of a directory: Apache, nginx, lighttpd, Python's http.server and others.
 
 As a manifest, a page means only the files of its own directory; ``run/index_tree.py`` reads the pages of its
-directories too. What a link means is decided by its address, after a join with ``<base href>``:
+directories too. What a link means is decided by its address, after a join with ``<base href>``. A page whose
+base leads all its entries into another directory of the same server is the page of that directory.
 
 - a file or a directory right below the page's directory is an entry, in whatever encoding it is written;
 - the directory itself (links that sort, anchors), those above it, other directories of the same server and
@@ -12,9 +13,9 @@ directories too. What a link means is decided by its address, after a join with 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from cfetch.base.schemes import DEFAULT_PORTS, FTP, FTPS, HTTP, WEB, is_web
@@ -26,6 +27,8 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.url_completion import join_url
 from cfetch.plugins.formats.page_names import encode_link, find_stated, read_names, read_text
 
+if TYPE_CHECKING:
+    from cfetch.plugins.formats.html_links import LinkParser
 _INDEX = re.compile(
     r"<(?:title|h1)[^<>]{0,200}>\s{0,100}"
     r"(?:(?:Index of|Directory listing (?:for|of)|Directory:|Files within|index - powered by h5ai)\s"
@@ -54,7 +57,8 @@ class IndexPage(NamedTuple):
 
     Each of ``files`` comes with the number of its line. ``doubts`` are reasons why entries may be missing.
     ``names``: the names of entries that are not UTF-8, by entry; ``guess`` is the encoding, if it is guessed.
-    ``leads_away``: there are links that may be entries elsewhere.
+    ``leads_away``: there are links that may be entries elsewhere. ``moved_to`` is the URL of the directory
+    that the page is of, if its ``<base href>`` names another one.
     """
 
     files: list[tuple[int, str]]
@@ -63,14 +67,32 @@ class IndexPage(NamedTuple):
     names: Mapping[str, str] = MappingProxyType({})
     guess: str | None = None
     leads_away: bool = False
+    moved_to: str | None = None
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of the names."""
-        if self.guess is None:
-            return []
-        why = "are not UTF-8 and in no encoding that the server or the page states"
-        return [f"names of the index {why}; they are read as {self.guess}, which is a guess"]
+        """What the user should know of the names, and of where the files are."""
+        notes = []
+        if self.moved_to is not None:
+            notes.append("the index is of another directory of its server, as its <base href> says")
+        if self.guess is not None:
+            why = "are not UTF-8 and in no encoding that the server or the page states"
+            notes.append(f"names of the index {why}; they are read as {self.guess}, which is a guess")
+        return notes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no link is an entry."""
+        return not self.files and not self.directories
+
+    def refuse_leading_away(self) -> None:
+        """Raise BrokenDocumentError if all entries are elsewhere."""
+        if self.leads_away and self.is_empty:
+            raise BrokenDocumentError(
+                0,
+                "its links lead out of its directory, as where <base href> names another server; give the "
+                "page of that directory, or read all links by --from-format links",
+            )
 
 
 def find_place(url: str) -> str | None:
@@ -97,14 +119,40 @@ def read_page(text: str, place: str | None, content_type: str | None = None) -> 
 
     ``text`` is as ``page_names.read_text`` gives it; ``content_type`` is the server's header.
     """
-    if place is None or not is_web(place):
-        place = _UNKNOWN_PLACE
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
-    links = read_links(text)
-    page = IndexPage([], [], links.doubts)
+    is_known = place is not None and is_web(place)
+    links, home = read_links(text), place if place is not None and is_known else _UNKNOWN_PLACE
     stated = find_stated(content_type, text)
-    home, base = _locate(place), _join(place, encode_link(links.base, stated))
+    base = _join(home, encode_link(links.base, stated))
+    page = _read_entries(links, home, base, stated)
+    if (
+        is_known
+        and page.leads_away
+        and page.is_empty
+        and (other := _find_other_place(home, base)) is not None
+    ):
+        moved = _read_entries(links, other, base, stated)
+        return page if moved.is_empty else moved._replace(moved_to=other)
+    return page
+
+
+def _find_other_place(home: str, base: str) -> str | None:
+    """The directory of the same server that ``base`` names, if the page at ``home`` may be a list of it.
+
+    A base above the page is that of a site whose pages share a frame: its links are to the site's pages.
+    """
+    try:
+        own, other = _locate(home), _locate(find_place(base) or home)
+    except ValueError:  # a port that is none
+        return None
+    is_above = own.parts[: len(other.parts)] == other.parts
+    return find_place(base) if other[:3] == own[:3] and not is_above else None
+
+
+def _read_entries(links: "LinkParser", place: str, base: str, stated: Sequence[str]) -> IndexPage:
+    """Read the page of the directory at ``place``, whose links are joined to ``base``."""
+    page, home = IndexPage([], [], list(links.doubts)), _locate(place)
     files: set[bytes] = set()
     directories: set[bytes] = set()
     uncertain: list[tuple[str, list[bytes]]] = []  # links with their segments below the directory
@@ -235,21 +283,17 @@ def read_html_index(source: Source, document: Document, faults: Faults) -> Itera
     """Yield the rows, each with a ``url`` relative to the page's directory, and a name that is not UTF-8."""
     text, base = _load_text(source), document.base()
     page = read_page(text, find_place(base or ""), source.content_type)
-    if base is None and not page.files and not page.directories:
+    if base is None and page.is_empty:
         _refuse_absolute_paths(text)
-    if not page.files and not page.directories and page.leads_away:
-        raise BrokenDocumentError(
-            0,
-            "its links lead out of its directory, as where <base href> names another one; give the page of "
-            "that directory, or read all links by --from-format links",
-        )
+    page.refuse_leading_away()
     for doubt in page.doubts:
         document.note_partial(doubt)
     document.notes.extend(page.notes)
     names_by_last = document.options is None or document.options.name_by == "last"
     for line, link in page.files:
         named = {"path": page.names[link]} if names_by_last and link in page.names else {}
-        yield Row(line, {"url": link, **named})
+        url = link if page.moved_to is None else page.moved_to + link.removeprefix("./")
+        yield Row(line, {"url": url, **named})
     if page.directories:
         document.notes.append(
             f"directories that the index names and that are left out: {len(page.directories)}; "

@@ -31,9 +31,9 @@ AT_ONCE = 8  # pages; a server makes each anew from its disk
 
 
 class _Directory(NamedTuple):
-    """A directory, relative to the tree's root: ``link`` is for requests, ``path`` for its files' names."""
+    """A directory: ``url`` is for requests; ``path``, relative to the tree's root, for its files' names."""
 
-    link: str = ""
+    url: str
     path: str = ""
 
 
@@ -54,7 +54,7 @@ class IndexTree:
         Raises:
             UsageError: a page cannot be had, or the tree has no end.
         """
-        yield from self._take(_Directory(), self._page)
+        yield from self._take(_Directory(self._place), self._page)
         with open_loop(network) as (runner, transport):
             while self._waiting:
                 block = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
@@ -77,8 +77,9 @@ class IndexTree:
         for doubt in page.doubts:
             self._doubts.append(f"{printable(directory.path) or 'the directory'}: {doubt}")
         self.notes += [note for note in page.notes if note not in self.notes]
+        url = page.moved_to or directory.url
         for _, name in page.files:
-            row: dict[str, object] = {"url": f"{self._place}{directory.link}{name.removeprefix('./')}"}
+            row: dict[str, object] = {"url": url + name.removeprefix("./")}
             with suppress(UrlError):  # then the row has a fault, which says why
                 row["path"] = directory.path + (page.names.get(name) or decode_last_segment(name))
             yield row
@@ -101,7 +102,7 @@ class IndexTree:
                     f"directories or {MOST_LEVELS} levels, such as {printable(path)}; is a directory linked "
                     "within itself? If so, sync the directories beside it one by one"
                 )
-            self._waiting.append(_Directory(directory.link + link, path))
+            self._waiting.append(_Directory(url + link, path))
 
     async def _ask_all(self, block: Sequence[_Directory], transport: Transport, clock: Clock) -> list[Answer]:
         asked = (self._ask(directory, transport, clock) for directory in block)
@@ -110,11 +111,11 @@ class IndexTree:
     async def _ask(self, directory: _Directory, transport: Transport, clock: Clock) -> Answer:
         """Ask for the page of a directory. Raises UsageError: the server fails."""
         what = f"the directory {printable(directory.path)} of {SecretUrl(self._place)}"
-        return await ask_list(what, SecretUrl(self._place + directory.link), transport, clock)
+        return await ask_list(what, SecretUrl(directory.url), transport, clock)
 
     def _read(self, directory: _Directory, answer: Answer) -> IndexPage | str:
         """Return the page of a directory, or why there is none."""
-        url = self._place + directory.link
+        url = directory.url
         if answer.status in REFUSALS:
             return f"its page is refused with HTTP {answer.status}"
         if leads_away(SecretUrl(url), answer.source):
@@ -137,7 +138,9 @@ def find_tree(source: Source) -> IndexTree | None:
     place = None if own_url is None else find_place(own_url)
     if own_url is None or place is None:
         return None
-    tree = IndexTree(place, load_page(source, place))
+    page = load_page(source, place)
+    page.refuse_leading_away()
+    tree = IndexTree(place, page)
     tree.notes += _note_lost_slash(own_url)
     return tree
 

@@ -70,7 +70,7 @@ def tune(
     html: HtmlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay past runs with other options of their policy, and recommend the best.
+    """Recommend options by the metrics of past runs; these are replayed with other options of their policy.
 
     The values are chosen on some runs and checked on the others. Where they gain no more than noise, or there
     is too little data, the command says so, leaves the default and writes no file.

@@ -198,7 +198,7 @@ def _batch_data(event: BatchPlaced | BatchCommitted) -> dict[str, object]:
 
 
 def _fallback_fact(event: FallbackTriggered) -> Fact:
-    text = f"fallback: slow files {event.stragglers}, at most {event.threshold}: one entry at a time now"
+    text = f"fallback: stragglers {event.stragglers}, at most {event.threshold}: one entry at a time now"
     return _fact(event, "fallback", "warning", text, stragglers=event.stragglers, threshold=event.threshold)
 
 

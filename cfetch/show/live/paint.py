@@ -159,7 +159,7 @@ def _draw_baseline(view: View, run: RunStarted, progress: Progress, width: int) 
     needed = f"{count(baseline.finished)} of {count(baseline.required)} needed" if baseline.required else ""
     if baseline.finished < baseline.required or baseline.median_bps is None:
         parts = [("warming up" + (f": {needed}" if needed else ""), "")]
-        if not view.slow_files:
+        if not view.stragglers:
             parts.append((", no file is called slow yet", "dim"))
         return [_join_parts(label, *parts)]
     parts = [(f"median {rate(baseline.median_bps)}", ""), (f", {count(baseline.finished)} finished", "dim")]
@@ -169,12 +169,15 @@ def _draw_baseline(view: View, run: RunStarted, progress: Progress, width: int) 
 
 
 def _draw_mitigation(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
-    """Draw what was done about slow files; a narrow terminal begins with the fallback, and needs no label."""
+    """Draw what was done about stragglers; files that are slow now may come in time: only their rows say so.
+
+    A narrow terminal begins with the fallback, and needs no label.
+    """
     is_narrow = width < NARROW
-    slow, retries = view.slow_files, plural(progress.retries, "retry")
+    stragglers, retries = view.stragglers, plural(progress.retries, "retry")
     attempts = count(view.cancelled) if is_narrow else plural(view.cancelled, "attempt")
     parts = [
-        (plural(slow, "slow file"), "yellow" if slow else ""),
+        (plural(stragglers, "straggler"), "yellow" if stragglers else ""),
         (f"{attempts} cancelled", ""),
         (retries, ""),
     ]

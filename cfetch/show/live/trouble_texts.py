@@ -59,8 +59,8 @@ def describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
         case RescueGivenUp():
             return "rescue", event.path, rescue_text(event)
         case FallbackTriggered():
-            slow = plural(event.stragglers, "slow file")
-            return "fallback", "", f"{slow}, limit {event.threshold}: from now on one at a time"
+            stragglers = plural(event.stragglers, "straggler")
+            return "fallback", "", f"{stragglers}, limit {event.threshold}: from now on one at a time"
         case PlanWaiting():
             return "waiting", "", f"waiting {event.reason}"
         case MinRateWaived():

@@ -251,6 +251,6 @@ class View:
         return [sum(full[start : start + span]) / span for start in range(0, len(full), span)]
 
     @property
-    def slow_files(self) -> int:
+    def stragglers(self) -> int:
         """Files with a cancelled attempt; where none is cancelled, the stragglers. Tasks count attempts."""
         return len(self._slow) or (self.progress.stragglers if self.progress else 0)

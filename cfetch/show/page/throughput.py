@@ -95,7 +95,7 @@ class ThroughputBuilder:
         peak = int(total.argmax())
         more = f"; {plural(self._unshown, 'event')} more are not shown" if self._unshown else ""
         return Throughput(
-            title="Throughput and places in use",
+            title="Throughput and slots in use",
             note=f"bytes per second by host, in bins of {duration(width_s)}; ▼ marks an event{more}",
             summary=f"The most was {rate(float(total[peak]))} after {duration(peak * width_s)}, "
             f"with up to {plural(max(1, round(float(active.max()))), 'attempt')} at a time.",

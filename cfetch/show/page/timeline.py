@@ -86,7 +86,7 @@ class TimelineBuilder:
         attempts = len(bars)
         bars = merge_bars(bars, lanes, end_s)
         merged = f"; {attempts:,} attempts in {len(bars):,} bars" if attempts > len(bars) else ""
-        each = "each place" if lanes == places else f"every {-(-places // lanes)} places"
+        each = "each slot" if lanes == places else f"every {-(-places // lanes)} slots"
         return Timeline(
             title="Attempts",
             note=f"a lane for {each}, a bar for each attempt{merged}; drag to zoom",

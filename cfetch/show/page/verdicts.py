@@ -16,7 +16,7 @@ GOOD = 1.5  # times the ideal: a run up to here needs no change
 SAME = "had the same to download, by the same engine, on the same machine"
 ALIKE = 0.05  # share by which the bytes of runs may differ whose times are compared
 IDEAL = (
-    "Ideal: the time for the same files, each at least as fast as is usual at its host, with no place idle, "
+    "Ideal: the time for the same files, each at least as fast as is usual at its host, with no slot idle, "
     "over a link that always gives the most that it gave for a tenth of this run."
 )
 

@@ -151,7 +151,42 @@ def test_the_list_of_h5ai_is_an_index():
 
 def test_a_page_whose_links_all_lead_elsewhere_is_refused_with_the_way_out(error_of):
     """Such as by its <base href>; an empty directory is no such page."""
-    text = '<html><head><title>Index of /d/</title><base href="/files/"></head><a href="a">a</a></html>'
-    assert "<base href> names another one; give the page of that directory" in str(
+    text = '<html><head><title>Index of /d/</title><base href="//other/d/"></head><a href="a">a</a></html>'
+    assert "<base href> names another server; give the page of that directory" in str(
         error_of(text, "m.html", base_url="http://h/d/")
     )
+
+
+@pytest.mark.parametrize(
+    ("place", "base", "moved_to"),
+    [
+        ("http://h/d/", "/files/", "http://h/files/"),
+        ("http://h/d/", "http://H:80/files/index.html", "http://H:80/files/"),
+        ("http://h/d/", "/d/sub/", "http://h/d/sub/"),
+        ("http://h/d/", "https://h/files/", None),
+        ("http://h/d/", "http://h:81/files/", None),
+        ("http://h/d/", "http://h:x/files/", None),
+        ("http://h/d/e/", "/d/", None),
+        ("http://h/d/", "/", None),
+        (None, "/files/", None),
+    ],
+)
+def test_a_base_on_the_same_server_says_which_directory_the_page_is_of(place, base, moved_to):
+    """Not one above the page: links of a site's frame would be files of each empty directory."""
+    page = read_page(f'<html><base href="{base}"><a href="a">a</a><a href="b/">b/</a></html>', place)
+    assert page.moved_to == moved_to
+    moved = [name for _, name in page.files], page.directories, page.doubts
+    assert moved == (["a"], ["b/"], []) if moved_to else page.is_empty
+
+
+def test_a_page_with_files_of_its_own_keeps_its_directory():
+    """A further link that its base leads elsewhere stays a doubt."""
+    page = read_page("<html><base href=/e/><a href=/d/1>1</a><a href=2>2</a></html>", "http://h/d/")
+    assert ([name for _, name in page.files], page.moved_to, len(page.doubts)) == (["1"], None, 1)
+
+
+def test_entries_of_another_directory_are_asked_for_there(frozen):
+    """Their names stay as the page states them."""
+    text = '<html><head><title>Index of /d/</title><base href="/files/"></head><a href="a">a</a></html>'
+    [entry] = frozen(text, "m.html", base_url="http://h/d/").entries()
+    assert (entry.url.value, entry.path) == ("http://h/files/a", "a")

@@ -107,7 +107,7 @@ def test_a_narrow_terminal_has_whole_headings_and_the_states_of_attempts():
     (place,) = [index for index, line in enumerate(lines) if "12 active" in line]
     assert lines[place].split() == ["12", "active", "rate", "time", "state"]
     assert all(line.endswith("× straggler") for line in lines[place + 1 :])
-    assert lines[place - 1].startswith("FALLBACK: one at a time, 0 slow files, ")
+    assert lines[place - 1].startswith("FALLBACK: one at a time, 0 stragglers, ")
 
 
 def test_a_narrow_terminal_has_whole_headings_of_hosts_too():
@@ -166,7 +166,7 @@ def test_all_that_matters_is_in_the_frame():
         "1 of 20 files in place",
         "× 1 failed",
         "1 already there",
-        "4 slow files",
+        "4 stragglers",
         "1 retry",
     ):
         assert fact in words

@@ -192,8 +192,8 @@ def test_stopping_is_remembered():
     assert view(started(), RunStopping(t_s=1.0, reason="SIGINT")).stopping == "SIGINT"
 
 
-def test_slow_files_are_counted_by_file():
+def test_stragglers_are_counted_by_file():
     """The tasks of a job add up cancelled attempts, and only of files that have ended."""
     slow = [cancelled(id=entry) for entry in (1, 1, 2)]
-    assert view(started(9, 9), *slow, progress(1.0, stragglers=0)).slow_files == 2
-    assert view(started(9, 9), progress(1.0, stragglers=3)).slow_files == 3
+    assert view(started(9, 9), *slow, progress(1.0, stragglers=0)).stragglers == 2
+    assert view(started(9, 9), progress(1.0, stragglers=3)).stragglers == 3

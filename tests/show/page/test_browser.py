@@ -49,7 +49,7 @@ async def test_the_page_of_a_run_draws_every_chart_and_asks_for_nothing(show, wi
     for kind in ("is-timeline", "is-throughput", "is-file-times"):
         assert await painted(page, f".{kind} .uplot canvas") > 10
     headings = await page.locator("h3").all_inner_texts()
-    assert {"Attempts", "Throughput and places in use", "Stragglers", "Hosts", "Failures"} <= {*headings}
+    assert {"Attempts", "Throughput and slots in use", "Stragglers", "Hosts", "Failures"} <= {*headings}
     assert await page.evaluate("document.documentElement.scrollWidth") == width
     assert page.requests == []
     wide = (

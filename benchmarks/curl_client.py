@@ -36,13 +36,13 @@ class CurlClient:
         transport: SimTransport,
         sizes: Sequence[int],
         hosts: Sequence[int],
-        places: int,
+        slots: int,
     ) -> None:
         self._transport = transport
         self._sizes = sizes
         self._hosts = hosts
-        self._places = places
-        share_bps = float("inf") if network.link_bps is None else network.link_bps / places
+        self._slots = slots
+        share_bps = float("inf") if network.link_bps is None else network.link_bps / slots
         self._limits_bps = [
             LESS * min(usual_bps(network, host), share_bps) for host in range(len(network.hosts))
         ]
@@ -51,7 +51,7 @@ class CurlClient:
 
     async def run(self) -> None:
         """Fetch everything."""
-        await asyncio.gather(*(self._work() for _ in range(self._places)))
+        await asyncio.gather(*(self._work() for _ in range(self._slots)))
 
     async def _work(self) -> None:
         while self._waiting:

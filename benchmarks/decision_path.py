@@ -139,7 +139,7 @@ class World:
         attempt.resumable = True
         attempt.first_byte_s = attempt.last_byte_s = self.now_s + LATENCY_S
         attempt.bps = RATE_BPS * dice.lognormvariate(0, 0.2) * (0.02 if dice.random() < SLOW else 1)
-        self._hosts.take_place("h")
+        self._hosts.take_slot("h")
         self._attempts.append(attempt)
         before = time.process_time()
         self.flights.start(attempt, _new_transfer())
@@ -161,7 +161,7 @@ class World:
             else:
                 self.flights.end(attempt, "done", None, self.now_s)
             self.telling_s += time.process_time() - before
-            self._hosts.free_place("h", self.now_s)
+            self._hosts.free_slot("h", self.now_s)
             self.files += 1
             self._begin()
 

@@ -1,20 +1,20 @@
 """The oracle: a client that knows every connection before it is made, and obeys only the network.
 
 It is no policy in the engine, so the engine's limits do not apply to it: it never rescues a file, because it
-never begins on a bad connection; it has all its places from the first moment; it has no ticks. It does obey
+never begins on a bad connection; it has all its slots from the first moment; it has no ticks. It does obey
 the limits that no client can change: latencies, the rate of a connection, one reply at a time on a
 connection, the links' rates, the servers' limits, requests that meet a fault, and ``--max-concurrency``.
 
 Why its makespan is close to the least possible one:
 
-* A client with W places needs at least ``all bytes / (W x rate of a good connection)`` (or, on a full link,
+* A client with W slots needs at least ``all bytes / (W x rate of a good connection)`` (or, on a full link,
   ``all bytes / link``), plus the latencies of its requests on the way.
-* The oracle is list scheduling: no place is idle while bytes are waiting. If servers have ranges, a place
+* The oracle is list scheduling: no slot is idle while bytes are waiting. If servers have ranges, a slot
   takes at most half of its share of the rest, so pieces shrink to ``LEAST_ROUNDS`` latencies, and the last
-  place ends at most about such a piece after the first. A smaller rest is divided evenly among the idle
-  places, down to ``LEAST_PIECE_BYTES``. If servers have no ranges, it takes the largest file first, and
+  slot ends at most about such a piece after the first. A smaller rest is divided evenly among the idle
+  slots, down to ``LEAST_PIECE_BYTES``. If servers have no ranges, it takes the largest file first, and
   Graham's bound applies: at most 4/3 of the least possible makespan (Graham 1969, theorem 2, for equal
-  places).
+  slots).
 * Its connections are those that the network gives to every client, in the same order, without the ones that
   are slow, stall, or have less than ``GOOD`` of their host's usual rate. To skip these costs it nothing; so a
   real client that looks at connections could come near it, but needs longer.
@@ -59,12 +59,12 @@ class _Piece:
 
 
 class _Stock:
-    """The pieces of one host that are not being fetched; ``busy`` places fetch its other pieces."""
+    """The pieces of one host that are not being fetched; ``busy`` slots fetch its other pieces."""
 
-    def __init__(self, pieces: list[_Piece], places: int) -> None:
+    def __init__(self, pieces: list[_Piece], slots: int) -> None:
         self._pieces = sorted(pieces)
         self.left_bytes = sum(piece.left_bytes for piece in pieces)
-        self.places = places
+        self.slots = slots
         self.busy = 0
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class _Stock:
 class OracleClient:
     """Fetches all files; make it inside the virtual loop.
 
-    ``sizes`` and ``hosts`` are of the files by index; ``places``: how many connections it may use at a time.
+    ``sizes`` and ``hosts`` are of the files by index; ``slots``: how many connections it may use at a time.
     """
 
     def __init__(
@@ -102,13 +102,13 @@ class OracleClient:
         transport: SimTransport,
         sizes: Sequence[int],
         hosts: Sequence[int],
-        places: int,
+        slots: int,
     ) -> None:
         self._network = network
         self._transport = transport
-        self._places = places
+        self._slots = slots
         limits = [limit for limit in (network.connections, network.drowns_above) if limit]
-        of_host = min([places, *limits])
+        of_host = min([slots, *limits])
         pieces: list[list[_Piece]] = [[] for _ in network.hosts]
         for index, (size_bytes, host) in enumerate(zip(sizes, hosts, strict=True)):
             if size_bytes:
@@ -118,7 +118,7 @@ class OracleClient:
 
     async def run(self) -> None:
         """Fetch everything."""
-        await asyncio.gather(*(self._work() for _ in range(self._places)))
+        await asyncio.gather(*(self._work() for _ in range(self._slots)))
 
     async def _work(self) -> None:
         """Fetch pieces over one connection after another until there are none."""
@@ -138,8 +138,8 @@ class OracleClient:
             self._transport.close_connection(connection)
 
     def _choose_host(self) -> int | None:
-        """The host that needs longest for its waiting bytes, among those with a free place."""
-        free = [host for host, stock in enumerate(self._stocks) if len(stock) and stock.busy < stock.places]
+        """The host that needs longest for its waiting bytes, among those with a free slot."""
+        free = [host for host, stock in enumerate(self._stocks) if len(stock) and stock.busy < stock.slots]
         return max(free, key=lambda host: self._stocks[host].left_bytes / self._usual_bps[host], default=None)
 
     def _renew(self, connection: SimConnection | None, host: int) -> SimConnection:
@@ -164,13 +164,13 @@ class OracleClient:
         return max(float(LEAST_PIECE_BYTES), LEAST_ROUNDS * latency_s * self._usual_bps[host])
 
     def _choose_bytes(self, connection: SimConnection) -> float:
-        """The bytes to ask for: half of a place's share, as far as the connection brings them well."""
+        """The bytes to ask for: half of a slot's share, as far as the connection brings them well."""
         stock = self._stocks[connection.host]
         if not self._network.ranges:
             return stock.peek().left_bytes
-        idle = stock.places - stock.busy + 1  # this one included: no place stays idle to save a request
+        idle = stock.slots - stock.busy + 1  # this one included: no slot stays idle to save a request
         least = min(self._least_bytes(connection.host), stock.left_bytes / idle, stock.peek().left_bytes)
-        share = stock.left_bytes / (2 * stock.places)
+        share = stock.left_bytes / (2 * stock.slots)
         return max(LEAST_PIECE_BYTES, least, min(share, usable_bytes(connection.line, connection.sent)))
 
     async def _fetch(self, connection: SimConnection, piece: _Piece) -> bool:

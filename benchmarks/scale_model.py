@@ -169,7 +169,7 @@ class Copy:
             place = self.places[index]
             self.at_once += 1
             if self.hosts is not None:
-                self.hosts.take_place(self.queues[self.queue_of[index]])
+                self.hosts.take_slot(self.queues[self.queue_of[index]])
             flow = Flow(index, batch.sizes[place], 0.0, 0, self.now_s)
             if batch.stands_s[place] <= self.now_s:
                 flow.over = True
@@ -218,7 +218,7 @@ class Copy:
     def _leave(self, flow: Flow) -> None:
         queue = self.queue_of[flow.place]
         if self.hosts is not None:
-            self.hosts.free_place(self.queues[queue], self.now_s)
+            self.hosts.free_slot(self.queues[queue], self.now_s)
         self.ended += 1
         self.at_once -= 1
         self.schedule.reopen(queue)

@@ -26,7 +26,7 @@ from cfetch.app.free_space import fit_to_room
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import Prepared
 from cfetch.base.clock import Clock, SystemClock
-from cfetch.base.config.option_table import PLACES
+from cfetch.base.config.option_table import SLOTS
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import load
@@ -202,7 +202,7 @@ def fit_descriptors(settings: Settings, volumes: int) -> Settings:
     if settings.serve is not None:
         page = load("parts", "page-descriptors")
     needed = settings.concurrency if settings.max_concurrency is None else settings.most_at_once
-    is_default = settings.concurrency == PLACES and settings.max_concurrency is None
+    is_default = settings.concurrency == SLOTS and settings.max_concurrency is None
     most = reserve_descriptors(
         needed, most=settings.most_at_once, volumes=volumes, others=page, can_lower=is_default
     )

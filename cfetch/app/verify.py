@@ -25,7 +25,7 @@ from cfetch.manifest.plan import Plan
 from cfetch.run.manifest_reader import STANDARD_READER, ManifestReader
 from cfetch.run.open_manifest import expand_manifests, is_elsewhere
 from cfetch.show.format import plural
-from cfetch.storage.name_folding import look_for_folding
+from cfetch.storage.name_folding import read_folding
 from cfetch.storage.tree import ReadOnlyTree, Stopped, Tree
 
 NOWHERE = "https://nowhere.invalid/"  # base URL of a list in a file: only the paths of its URLs matter here
@@ -261,7 +261,7 @@ def open_verification(
     """
     with ExitStack() as stack:
         directories = {root: stack.enter_context(ReadOnlyTree(root)) for root in to if isinstance(root, Path)}
-        folding = join_foldings([look_for_folding(root) for root in directories])
+        folding = join_foldings([read_folding(root) for root in directories])
         plan = stack.enter_context(reader.freeze(manifest, *more, own_url=NOWHERE, folding=folding))
         manifests = expand_manifests([manifest, *more]).manifests
         ignored = [frozenset(_find_paths_within(manifests, root)) for root in to]

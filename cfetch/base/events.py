@@ -221,14 +221,14 @@ class FallbackTriggered(Event, frozen=True, kw_only=True):
 
 
 class WidthChanged(Event, frozen=True, kw_only=True):
-    """The limit of ``host`` is now ``places`` downloads at a time, not ``before``.
+    """The limit of ``host`` is now ``slots`` downloads at a time, not ``before``.
 
     ``reason`` is for a person. ``is_refused``: the host has refused further connections, so this concerns all
     processes of the run.
     """
 
     host: str
-    places: int
+    slots: int
     before: int
     reason: str
     is_refused: bool = False

@@ -18,7 +18,7 @@ LONGEST_S = 60.0
 
 
 class ConnectionLimit:
-    """The limit of one host; ``places`` is infinite until there is one.
+    """The limit of one host; ``slots`` is infinite until there is one.
 
     ``is_in_use``: whether there was a refusal; until then the other methods change nothing.
     """
@@ -34,11 +34,11 @@ class ConnectionLimit:
         "_tries_s",
         "change",
         "is_in_use",
-        "places",
+        "slots",
     )
 
     def __init__(self) -> None:
-        self.places = inf
+        self.slots = inf
         self.is_in_use = False
         self.change: tuple[float, int] | None = None  # the last one that is no trial; who uses it clears it
         self._proven = inf
@@ -70,13 +70,13 @@ class ConnectionLimit:
         if not self._score:
             self._low = inf
 
-    def set(self, places: int, now_s: float) -> None:
+    def set(self, slots: int, now_s: float) -> None:
         """Set the limit to what the host has just served while all others failed."""
         self.is_in_use = True
-        before, self.places = self.places, max(1, min(self.places, places))
-        self._proven = self.places
-        if self.places < before:
-            self.change = before, int(self.places)
+        before, self.slots = self.slots, max(1, min(self.slots, slots))
+        self._proven = self.slots
+        if self.slots < before:
+            self.change = before, int(self.slots)
         self._tries_s, self._step = now_s + self._pause_s, 1
         self._score, self._low = 0.0, inf
         self._forget_pending()
@@ -84,22 +84,22 @@ class ConnectionLimit:
     def raise_if_due(self, now_s: float, *, is_leased: bool = False) -> None:
         """Try more when it is time: one, then two, four more while none is refused.
 
-        ``is_leased``: the host's places for all processes are counted elsewhere, and the lease is the limit.
+        ``is_leased``: the host's slots for all processes are counted elsewhere, and the lease is the limit.
         """
         if now_s >= self._tries_s:
-            if self.places > self._proven:
-                self.change = self._proven, int(self.places)
-            self._proven = self.places
+            if self.slots > self._proven:
+                self.change = self._proven, int(self.slots)
+            self._proven = self.slots
             if is_leased:
-                self.places = self._proven = self._tries_s = inf
+                self.slots = self._proven = self._tries_s = inf
                 return
-            self.places += self._step
+            self.slots += self._step
             self._step *= 2
             self._tries_s = now_s + self._pause_s
 
     def _confirm(self, now_s: float) -> None:
         self._score += self._pending
-        if self.places > self._proven:
+        if self.slots > self._proven:
             self._pause_s = double(self._pause_s, LONGEST_S)
             self.set(int(self._proven), now_s)
         elif self._score >= PREVAILS:

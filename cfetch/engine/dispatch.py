@@ -1,7 +1,7 @@
 """Decides what a worker does next: a new entry, a segment of an entry under way, or the end of its work.
 
 An entry may start when its volume and one of its hosts bear one more. A worker for which nothing may start is
-idle, and is woken when a place becomes free. Idle workers help the entries under way.
+idle, and is woken when a slot becomes free. Idle workers help the entries under way.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ class Dispatch:
         return self._idle.count - len(self._helpers)
 
     async def next(self) -> Transfer | Helper | None:
-        """The next transfer or helper, with a place at its host unless it has to fail; None at the end."""
+        """The next transfer or helper, with a slot at its host unless it has to fail; None at the end."""
         while True:
             if self._helpers:
                 return self._helpers.popleft()
@@ -74,7 +74,7 @@ class Dispatch:
             await self._idle.wait(None if wait_s == NEVER else max(wait_s, SHORTEST_WAIT_S))
 
     def leave(self, transfer: Transfer) -> None:
-        """Note that a worker is done with the entry, for now or for good: its host has a free place again.
+        """Note that a worker is done with the entry, for now or for good: its host has a free slot again.
 
         The worker then asks ``next`` for more work, and wakes another worker if more may start.
         """
@@ -86,11 +86,11 @@ class Dispatch:
             self._idle.wake_one()
 
     def leave_helper(self) -> None:
-        """Note that a worker is done with a helper: the host has a free place again."""
+        """Note that a worker is done with a helper: the host has a free slot again."""
         self._reopen(shut=True)
 
     def _reopen(self, *, shut: bool) -> None:
-        """Look at queues again, as a place became free; ``shut``: entries of any queue may take it."""
+        """Look at queues again, as a slot became free; ``shut``: entries of any queue may take it."""
         if self._hosts.opens_early:
             self._hosts.opens_early = False
             self._schedule.reopen_all()  # queues of that host wait for the stated time

@@ -77,7 +77,7 @@ class Doubts:
         self._fails = fails
         self._pages: dict[str, list[str]] = {}
 
-    def look(
+    def judge(
         self, assignment: Assignment, response: Response, data: Bytes, *, is_page: bool, is_text: bool
     ) -> Verdict | None:
         """Note a file that may be an error; None, or the verdict that refuses it."""

@@ -92,13 +92,13 @@ class Fetcher:
 
         Raises SourceError (the file cannot be had) or LocalFault.
         """
-        if transfer.sources.place_bytes is None:
+        if transfer.sources.slot_bytes is None:
             now_s = self._clock.now()
             if not self.take_slot(transfer, now_s):
                 given_up = self.given_up(transfer, now_s)
                 if given_up is not None:
                     raise given_up
-                return now_s  # another entry has taken the place that was free for this one
+                return now_s  # another entry has taken the slot that was free for this one
         try:
             while True:
                 if (
@@ -165,20 +165,20 @@ class Fetcher:
             self._segments.end_helper(helper, fault, failed=failed, is_refusal=is_refusal)
 
     def take_slot(self, transfer: Transfer, now_s: float) -> bool:
-        """Take a place at the best of the transfer's sources that bears one more. Returns False if none does.
+        """Take a slot at the best of the transfer's sources that bears one more. Returns False if none does.
 
-        The transfer gives back the place that it had before, in either case.
+        The transfer gives back the slot that it had before, in either case.
         """
         sources = transfer.sources
-        if sources.place_bytes is not None:
+        if sources.slot_bytes is not None:
             self.leave(transfer, now_s)
         source = transfer.best_source(self._hosts, now_s, self._limits.max_attempts)
         if source is None:
             return False
         if source != sources.number:
             transfer.move(source)
-        sources.place_bytes = transfer.wanted_bytes
-        self._hosts.take_place(sources.host, sources.place_bytes)
+        sources.slot_bytes = transfer.wanted_bytes
+        self._hosts.take_slot(sources.host, sources.slot_bytes)
         return True
 
     def _hold(self, host: str, pause_s: float) -> None:
@@ -191,11 +191,11 @@ class Fetcher:
             self._emit(HostPaused(t_s=now_s, host=host, pause_s=pause_s, reason=reason, is_certain=True))
 
     def leave(self, transfer: Transfer, now_s: float) -> None:
-        """Give the transfer's place back, if it has one."""
+        """Give the transfer's slot back, if it has one."""
         sources = transfer.sources
-        if sources.place_bytes is not None:
-            self._hosts.free_place(sources.host, now_s, sources.place_bytes)
-            sources.place_bytes = None
+        if sources.slot_bytes is not None:
+            self._hosts.free_slot(sources.host, now_s, sources.slot_bytes)
+            sources.slot_bytes = None
 
     def opens_s(self, transfer: Transfer, now_s: float) -> float:
         """When the host of one of the sources for the transfer's next try bears one more attempt."""

@@ -290,7 +290,7 @@ class Fetching:
         if self._doubts is None:
             self._doubts = Doubts(self._note, self._others, fails=self._options.doubtful == "fail")
         start = await read_start(start, read)
-        refusal = self._doubts.look(attempt.assignment, response, start, is_page=is_page, is_text=is_text)
+        refusal = self._doubts.judge(attempt.assignment, response, start, is_page=is_page, is_text=is_text)
         if refusal is None:
             return start
         part.restart()

@@ -7,7 +7,7 @@ from cfetch.engine.connection_limit import ConnectionLimit
 from cfetch.straggler.width import Width
 from cfetch.wire.retry import Refusals
 
-LEAST_CROWD = 8  # a new host with so many places keeps one of them free, for help with a file under way
+LEAST_CROWD = 8  # a new host with so many slots keeps one of them free, for help with a file under way
 
 
 class _Throttling:
@@ -58,12 +58,12 @@ class HostState:
     @property
     def slots(self) -> int:
         """How many attempts it bears at once."""
-        by_width = inf if self.width is None else self.width.places
-        return int(min(self.window, self.limit.places, by_width))
+        by_width = inf if self.width is None else self.width.slots
+        return int(min(self.window, self.limit.slots, by_width))
 
-    def may_keep_one(self, places: int) -> bool:
-        """Whether the only free one of ``places`` may be kept: no attempt at the host has ended yet."""
-        return not self.brought_bytes and LEAST_CROWD <= places == self.running + 1
+    def may_keep_one(self, slots: int) -> bool:
+        """Whether the only free one of ``slots`` may be kept: no attempt at the host has ended yet."""
+        return not self.brought_bytes and LEAST_CROWD <= slots == self.running + 1
 
     def clear_refusal(self) -> None:
         """Take back the last refusal's effect: it concerned one file, as other files are served."""

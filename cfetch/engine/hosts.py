@@ -4,7 +4,7 @@
   each round that goes well (additive increase, multiplicative decrease: Chiu and Jain, 1989). Until its
   Retry-After is over, or a back-off where it names none, nothing starts there. If a host answers 503 for a
   few files only, just those files wait (``Refusals``).
-- With a ``Width``, the number of its places also depends on how many of its attempts are stragglers, and on
+- With a ``Width``, the number of its slots also depends on how many of its attempts are stragglers, and on
   how much more attempts bring.
 - The breaker of a host that fails again and again opens: only one probe starts there after each pause.
   A file that breaks off at the same byte again is at fault itself: its host has answered.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FAIR_BYTES = 64 << 10  # fewer bytes show the latency, not the speed, and are no sign of life either
 SPEED_WEIGHT = 0.3  # of the newest sample; a mirror that slows down is left after a few files
 UNAVAILABLE = 503  # a 429 concerns the client, and so all of its requests
-KEPT_S = 1.5  # how long that place is kept, at most: the help shows whether a later request is faster
+KEPT_S = 1.5  # how long that slot is kept, at most: the help shows whether a later request is faster
 SAME_PAUSE_S = 1.0  # pauses that end so close to each other are one pause: messages are a second apart
 RESETS, BEARS = "it resets further connections", "it has not reset more for some time"
 MANY_ROUNDS = 3  # of refusals alone: the first may be of long ago, if the host was not asked since
@@ -58,7 +58,7 @@ class Pause(NamedTuple):
 class _Leases(NamedTuple):
     """The own parts of limits for several processes; ``others``: at each host that has no lease.
 
-    ``first``: places of a host that has not answered yet, as the other processes begin there too.
+    ``first``: slots of a host that has not answered yet, as the other processes begin there too.
     """
 
     first: float
@@ -75,7 +75,7 @@ class Hosts:
     ``served``: for hosts that let connections hang, how many they served; at first from earlier runs.
     ``new_width`` makes the width of a new host; it gets the number in ``served``, or 0.
 
-    ``keeps_one``: one place of a new host is kept for help with a file under way. ``pace``: how often each
+    ``keeps_one``: one slot of a new host is kept for help with a file under way. ``pace``: how often each
     host may be asked; None: as often as it bears.
     """
 
@@ -95,7 +95,7 @@ class Hosts:
         self.served = dict(served)
         self._keeps_one = keeps_one
         self._kept_until_s: dict[str, float] = {}
-        self.opens_early = False  # a place became free before the time that ``opens_s`` stated
+        self.opens_early = False  # a slot became free before the time that ``opens_s`` stated
         self._hung: dict[str, tuple[float, int]] = {}  # when connections hung, and how many were served
         self.changes: list[tuple[str, WidthChange]] = []  # of widths; the caller that emits them clears it
         self.closed_breakers: list[str] = []  # hosts in use again; the caller that emits them clears it
@@ -112,15 +112,15 @@ class Hosts:
         """
         self._leases = _Leases(self._leases.first, leases, others)
 
-    def begin_with(self, places: int) -> None:
-        """Begin with so many places at each host; each answer brings one more."""
-        self._leases = self._leases._replace(first=float(min(self._most, places)))
+    def begin_with(self, slots: int) -> None:
+        """Begin with so many slots at each host; each answer brings one more."""
+        self._leases = self._leases._replace(first=float(min(self._most, slots)))
 
     def demand(self, name: str, waiting: int) -> tuple[int, int]:
-        """How many attempts have a place at ``name``, and how many would have one without a lease.
+        """How many attempts have a slot at ``name``, and how many would have one without a lease.
 
-        ``waiting``: entries that wait for a place at this host only. All entries that may also use another
-        host count as one, and only if one of them was refused a place since the last call.
+        ``waiting``: entries that wait for a slot at this host only. All entries that may also use another
+        host count as one, and only if one of them was refused a slot since the last call.
         """
         host = self._hosts.get(name) or self._new_host(name)
         running, window = host.running, host.slots
@@ -142,10 +142,10 @@ class Hosts:
             return inf
         if host is None:
             return now_s
-        places = host.slots
-        if host.running >= places:
+        slots = host.slots
+        if host.running >= slots:
             return inf
-        if self._keeps_one and not helps and host.may_keep_one(places):
+        if self._keeps_one and not helps and host.may_keep_one(slots):
             if len(self._kept_until_s) > MAX_KEPT:
                 self._kept_until_s.clear()
             kept_until_s = self._kept_until_s.setdefault(name, now_s + KEPT_S)
@@ -217,8 +217,8 @@ class Hosts:
         self._close_breaker(name, host)
         return was_in_trouble
 
-    def take_place(self, name: str, size_bytes: int = 0) -> None:
-        """Take a place at ``name`` for an attempt that wants ``size_bytes``, as far as that is known."""
+    def take_slot(self, name: str, size_bytes: int = 0) -> None:
+        """Take a slot at ``name`` for an attempt that wants ``size_bytes``, as far as that is known."""
         host = self._hosts.get(name)
         if host is None:
             host = self._hosts[name] = self._new_host(name)
@@ -227,8 +227,8 @@ class Hosts:
         if host.breaker is not CLOSED:
             host.breaker = host.breaker.admit()
 
-    def free_place(self, name: str, now_s: float, size_bytes: int = 0) -> None:
-        """Free the place again, however the attempt ended; ``size_bytes`` as given to ``take_place``."""
+    def free_slot(self, name: str, now_s: float, size_bytes: int = 0) -> None:
+        """Free the slot again, however the attempt ended; ``size_bytes`` as given to ``take_slot``."""
         host = self._hosts[name]
         host.running -= 1
         host.load_bytes -= size_bytes
@@ -239,7 +239,7 @@ class Hosts:
             del self._hosts[name]
         if self._kept_until_s.get(name, 0.0) > now_s and not host.may_keep_one(host.slots):
             self.opens_early = True
-            if host.brought_bytes:  # else the last free place is still kept, until the same time
+            if host.brought_bytes:  # else the last free slot is still kept, until the same time
                 del self._kept_until_s[name]
 
     def note_end(
@@ -330,10 +330,10 @@ class Hosts:
         if len(self._hung) > MAX_KEPT:
             self._hung.clear()
         self._hung[name] = now_s, served
-        change = None if host.width is None else host.width.yield_place(now_s, served)
+        change = None if host.width is None else host.width.yield_slot(now_s, served)
         if change is not None:
             host.is_capped = True
-            self.served[name] = change.places
+            self.served[name] = change.slots
             self.changes.append((name, change))
 
     def is_capped(self, name: str) -> bool:
@@ -354,7 +354,7 @@ class Hosts:
         left_bytes: int = 0,
         is_link_full: Callable[[str, float], bool | None] | None = None,
     ) -> bool:
-        """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more places than before.
+        """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more slots than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
         ``silent``: by host, how many of these have long waited for a first byte; ``waiting``: all that wait;
@@ -373,7 +373,7 @@ class Hosts:
             if host.width is None or not host.running:
                 continue
             host.limit.raise_if_due(now_s, is_leased=name in self._leases.by_host)
-            before = host.width.places
+            before = host.width.slots
             brought = host.brought_bytes + received.get(name, 0)
             is_calm = calm and not host.throttling.rounds and host.window >= before
             waits = silent.get(name, 0), waiting.get(name, 0)
@@ -383,9 +383,9 @@ class Hosts:
             change = host.width.adjust(reading, calm=is_calm)
             if change is not None:
                 self.changes.append((name, change))
-                if change.places > self.served.get(name, inf):
+                if change.slots > self.served.get(name, inf):
                     del self.served[name]
-            host.is_capped = host.is_capped or host.width.places < before
+            host.is_capped = host.is_capped or host.width.slots < before
             rose = rose or host.slots > had
         return rose
 
@@ -395,7 +395,7 @@ class Hosts:
         return None if host is None else host.width
 
     def _begins(self, host: HostState) -> bool:
-        """Whether each answer brings one more place, so that they double in a round: nothing was refused."""
+        """Whether each answer brings one more slot, so that they double in a round: nothing was refused."""
         return host.throttling.cut_s < 0 and host.window < self._most
 
     def _new_host(self, name: str) -> HostState:
@@ -407,10 +407,10 @@ class Hosts:
     def _note_limit(self, name: str, host: HostState) -> None:
         """Note a connection limit that has just changed."""
         if host.limit.change is not None:
-            before, places = (int(min(self._most, each)) for each in host.limit.change)
+            before, slots = (int(min(self._most, each)) for each in host.limit.change)
             host.limit.change = None
-            if places != before:
-                change = WidthChange(before, places, RESETS if places < before else BEARS, places < before)
+            if slots != before:
+                change = WidthChange(before, slots, RESETS if slots < before else BEARS, slots < before)
                 self.changes.append((name, change))
 
     def _close_breaker(self, name: str, host: HostState) -> None:

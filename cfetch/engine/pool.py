@@ -194,9 +194,9 @@ class Pool:
         self._transport.keep_at_most(leases)
         self._parts.dispatch.wake()
 
-    def begin_with(self, places: int) -> None:
+    def begin_with(self, slots: int) -> None:
         """Call ``Hosts.begin_with``, for a pool that is one of several on the same hosts."""
-        self._parts.hosts.begin_with(places)
+        self._parts.hosts.begin_with(slots)
 
     def demands(self, hosts: Collection[str]) -> dict[str, tuple[int, int]]:
         """Call ``Hosts.demand``, for a pool that shares its hosts with others."""

@@ -173,12 +173,12 @@ class Schedule(Generic[Waiting]):
         self._new.close(queue)
 
     def reopen_shut(self) -> None:
-        """Note that a place became free that entries of other queues may take."""
+        """Note that a slot became free that entries of other queues may take."""
         for queue in [*self._shut, *self._back.parked_queues()]:
             self.reopen(queue)
 
     def reopen_all(self) -> None:
-        """Note that any host may have a free place by now, also one whose queue waited for a later time."""
+        """Note that any host may have a free slot by now, also one whose queue waited for a later time."""
         for _, queue in list(self._later):
             self.reopen(queue)
         self.reopen_shut()
@@ -283,7 +283,7 @@ class _NewEntries:
 
 
 class _PutBack(Generic[Waiting]):
-    """Entries that wait for their next try: until due, or parked until a place is free; ``count`` of both."""
+    """Entries that wait for their next try: until due, or parked until a slot is free; ``count`` of both."""
 
     def __init__(self) -> None:
         self._heaps: dict[int, list[tuple[float, int, Waiting]]] = {}  # by queue

@@ -37,7 +37,7 @@ YOUNG_S = 1.0  # an attempt that has brought nothing may still be connecting
 
 
 class Helper(NamedTuple):
-    """A further attempt at ``transfer``, for the bytes of ``segment``. It has a place at ``host``.
+    """A further attempt at ``transfer``, for the bytes of ``segment``. It has a slot at ``host``.
 
     ``segment`` None: it brings the whole file into the part ``second``. ``is_trial``: it is ended if it is no
     faster. ``is_probe``: too many others have failed.
@@ -47,7 +47,7 @@ class Helper(NamedTuple):
     transfer: Transfer
     segment: "Segment | None"
     host: str
-    place_bytes: int
+    slot_bytes: int
     second: "PartPort | None" = None
     is_trial: bool = False
     is_probe: bool = False
@@ -55,7 +55,7 @@ class Helper(NamedTuple):
     @property
     def has_little(self) -> bool:
         """Whether its segment is so small that it gets no help itself."""
-        return self.place_bytes < MIN_SEGMENT_BYTES
+        return self.slot_bytes < MIN_SEGMENT_BYTES
 
     @property
     def has_brought_some(self) -> bool:
@@ -118,7 +118,7 @@ class Segments:
         idle -= len(helpers)
         candidates = [
             candidate._replace(
-                attempts=max(candidate.attempts, self._most - self._free_places(candidate.host))
+                attempts=max(candidate.attempts, self._most - self._free_slots(candidate.host))
             )
             for flight in self._flights
             if (candidate := self._candidate_of(flight, now_s)) is not None
@@ -138,7 +138,7 @@ class Segments:
         begun: list[Helper] = []
         tried = {helper.host for helper in self._helpers.values() if helper.is_trial}
         for attempt, transfer in list(self._flights):
-            if len(begun) >= idle or not self._free_places(transfer.host):
+            if len(begun) >= idle or not self._free_slots(transfer.host):
                 break
             is_alone = transfer.helpers.has_refusal and transfer.helpers.failures >= MOST_FAILURES
             can_split = attempt.resumable and attempt.size_bytes is not None and not is_alone
@@ -184,7 +184,7 @@ class Segments:
                 continue
             assert transfer.part.ranges is not None
             for start, end in transfer.part.ranges.missing:
-                free = self._free_places(transfer.host)
+                free = self._free_slots(transfer.host)
                 is_crowd = not free or len(transfer.helpers.keys) + 1 >= self._most
                 if len(helpers) == idle or is_crowd or not self._may_help(transfer, now_s):
                     break
@@ -234,7 +234,7 @@ class Segments:
         transfer = helper.transfer
         now_s, helpers = self._clock.now(), transfer.helpers
         self._helpers.pop(helper.key, None)
-        self._hosts.free_place(helper.host, now_s, helper.place_bytes)
+        self._hosts.free_slot(helper.host, now_s, helper.slot_bytes)
         if failed:
             helpers.pause_s = helpers.pause_s or PROBE_S
             helpers.opens_s = max(helpers.opens_s, now_s + helpers.pause_s)
@@ -267,8 +267,8 @@ class Segments:
                 attempt.note(now_s, len(data))
             self._flights.end_unjudged(attempt, "not needed any more", now_s, has_lost=has_lost)
 
-    def _free_places(self, host: str) -> int:
-        """Free places at ``host``, without those for entries that wait after a failed try."""
+    def _free_slots(self, host: str) -> int:
+        """Free slots at ``host``, without those for entries that wait after a failed try."""
         running, borne = self._hosts.bears(host)
         return max(0, borne - running - self._schedule.put_back)
 
@@ -325,9 +325,9 @@ class Segments:
         flight = self._flights.get(split.key)
         assert flight is not None  # no entry has begun to wait since it was chosen
         attempt, transfer = flight
-        free = min(self._free_places(transfer.host), self._most - 1 - len(transfer.helpers.keys))
+        free = min(self._free_slots(transfer.host), self._most - 1 - len(transfer.helpers.keys))
         if free < 1 or not self._may_help(transfer, self._clock.now()):
-            return  # others took the places before it, or it is a probe's turn, which has just begun
+            return  # others took the slots before it, or it is a probe's turn, which has just begun
         assert attempt.size_bytes is not None
         ranges = transfer.part.ranges or self._split(transfer, attempt.size_bytes)
         segment = self._segment_of(flight)
@@ -377,9 +377,9 @@ class Segments:
         if is_probe:
             helpers.pause_s = double(helpers.pause_s, LONGEST_PROBE_S)
             helpers.opens_s = now_s + helpers.pause_s
-        place_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
-        helper = Helper(self._keys, transfer, segment, transfer.host, place_bytes, second, is_trial, is_probe)
+        slot_bytes = transfer.wanted_bytes if segment is None else segment.left_bytes
+        helper = Helper(self._keys, transfer, segment, transfer.host, slot_bytes, second, is_trial, is_probe)
         self._helpers[helper.key] = helper
         transfer.helpers.add(helper.key)
-        self._hosts.take_place(helper.host, helper.place_bytes)
+        self._hosts.take_slot(helper.host, helper.slot_bytes)
         return helper

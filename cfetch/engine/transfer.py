@@ -31,7 +31,7 @@ LEFT = 1 << 30  # failures of a source that is never asked again
 class EntrySources:
     """The sources of one entry: source 0 is its own URL, the others are its mirrors.
 
-    ``number`` is the present source, at ``host``. ``place_bytes``: for how many bytes the entry has a place
+    ``number`` is the present source, at ``host``. ``slot_bytes``: for how many bytes the entry has a slot
     there; None: it has none. ``corrupt`` counts tries that brought wrong bytes from the present source.
     ``place``: the address, after redirects, from which the first of the present bytes came.
     """
@@ -45,7 +45,7 @@ class EntrySources:
         "host",
         "number",
         "place",
-        "place_bytes",
+        "slot_bytes",
     )
 
     def __init__(self, own_host: str, mirrors: Sequence[SecretUrl]) -> None:
@@ -57,7 +57,7 @@ class EntrySources:
         self.number = 0
         self.corrupt = 0
         self.place: SecretUrl | None = None
-        self.place_bytes: int | None = None
+        self.slot_bytes: int | None = None
 
     @property
     def mirror(self) -> str | None:

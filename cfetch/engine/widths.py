@@ -1,4 +1,4 @@
-"""The widths of a run's hosts: how many places each of them has."""
+"""The widths of a run's hosts: how many slots each of them has."""
 
 from cfetch.base.clock import RunClock
 from cfetch.base.config.engine import Widths
@@ -14,7 +14,7 @@ SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing a
 
 
 def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool) -> Hosts:
-    """Make the run's hosts: each begins with ``concurrency`` places, or with ``per_host``, its maximum.
+    """Make the run's hosts: each begins with ``concurrency`` slots, or with ``per_host``, its maximum.
 
     ``known``: what earlier runs have learned. ``splits``: idle workers help with files under way.
     """
@@ -67,7 +67,7 @@ def adjust_widths(
     now_s = clock.now()
 
     def is_link_full(host: str, usual_s: float) -> bool | None:
-        from cfetch.engine.link_looks import stand_in_queue  # only before more places are tried
+        from cfetch.engine.link_looks import stand_in_queue  # only before more slots are tried
 
         return stand_in_queue(flights.attempts(), host, usual_s)
 

@@ -266,7 +266,7 @@ class PlainLines:
         if not self._has_line() or self._pattern is None:
             return None
         if self._columns is None:
-            self._columns, self._begin = self._look(self._pattern), self._place
+            self._columns, self._begin = self._match_block(self._pattern), self._place
         urls, begin = self._columns["url"], self._place - self._begin
         if urls[begin] is None:
             return None
@@ -286,7 +286,7 @@ class PlainLines:
             (self._number, self._lines), self._place, self._columns = block, 0, None
         return True
 
-    def _look(self, pattern: Pattern) -> Columns:
+    def _match_block(self, pattern: Pattern) -> Columns:
         """Match the rest of the block; if none is plain, the next row teaches another pattern."""
         lines = self._lines[self._place :] if self._place else self._lines
         text = "\n".join(lines)

@@ -16,7 +16,7 @@ Listeners of a run::
     ending.py  last_file.py    the cause that decided the end of a run (pure); ending_text.py: in words
     remedies.py         what a person does about failures (pure)
     makespan.py         how much shorter mitigation has made the run: a replay (pure)
-    left_alone.py       how long an entry with several attempts would have held its place (pure)
+    left_alone.py       how long an entry with several attempts would have held its slot (pure)
     saved_time.py       how much time a cancelled attempt saved for its file (pure)
     wasted_bytes.py     the bytes that are in no file at the end (pure)
 

@@ -15,14 +15,14 @@ from cfetch.show.ending import Ending
 from cfetch.show.makespan import Makespan
 
 
-def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
-    """Add up records of a task that brings up to ``places`` entries at a time."""
+def make_digest(records: Sequence[FileRecord], *, slots: int) -> Digest:
+    """Add up records of a task that brings up to ``slots`` entries at a time."""
     counts, ending, makespan = Counts(), Ending(), Makespan()
     for record in records:
         counts.add(record)
         ending.add(record)
         makespan.add(record)
-    jobs, merged = makespan.divide(2 * places)
+    jobs, merged = makespan.divide(2 * slots)
     return Digest(
         sums=counts,
         done=Counter(record.host for record in records if record.status == "done"),
@@ -31,7 +31,7 @@ def make_digest(records: Sequence[FileRecord], *, places: int) -> Digest:
         requests=ending.requests,
         held_s=ending.held_s,
         last_byte_s=ending.last_byte_s,
-        latest=[_without_samples(record) for record in ending.latest[-2 * places :]],
+        latest=[_without_samples(record) for record in ending.latest[-2 * slots :]],
         jobs=[*jobs],
         merged_jobs=[*merged],
         peak=makespan.peak,
@@ -54,4 +54,4 @@ def _without_samples(record: FileRecord) -> FileRecord:
     return msgspec.structs.replace(record, attempts=attempts)
 
 
-_NOTHING = make_digest([], places=1)
+_NOTHING = make_digest([], slots=1)

@@ -1,20 +1,20 @@
 """Finds the cause that decided the end of a run, from its records and events. Pure.
 
-The tail of a run is the time at its end in which at most half of its places had an entry of their own; the
-other places were idle, or brought segments of those entries. A tail is reported if it lasted ``LEAST_S`` and
-``LEAST_SHARE`` of the run. Then one of these causes kept the other places from work:
+The tail of a run is the time at its end in which at most half of its slots had an entry of their own; the
+other slots were idle, or brought segments of those entries. A tail is reported if it lasted ``LEAST_S`` and
+``LEAST_SHARE`` of the run. Then one of these causes kept the other slots from work:
 
 ===============  ====================================================================================
 ``flush``        all bytes had arrived, and files were being flushed or published
 ``retry``        the last entry waited for its next try, or (``pause``) for its host, which throttles
-``host limit``   entries waited for a place at their host
+``host limit``   entries waited for a slot at their host
 ``slow file``    the last entry came at less than half of its host's usual rate
 ``large file``   the last entry was simply larger than the others
 ===============  ====================================================================================
 
 A run without such a tail was limited as a whole: by a ``rate limit``, by the stated ``request rate``, by the
-``disk`` (downloads waited for it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``;
-``nothing``: by none of these.
+``disk`` (downloads waited for it), by the ``pause`` of a host, by a ``host limit``, or by its ``places``: all
+slots were busy; ``nothing``: by none of these.
 ``stopped``: the run was ended early.
 
 Memory is bounded: the latest ``KEPT`` entries are kept, or up to twice as many, and only sums of the others.
@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeGuard
 
 import msgspec
 
-from cfetch.base.config.option_table import PLACES
+from cfetch.base.config.option_table import SLOTS
 from cfetch.base.config.settings import GROWN
 from cfetch.base.records import Digest, EventRecord, FileRecord, Tail
 
@@ -46,17 +46,17 @@ class RunLimits(NamedTuple):
     """The settings that limit a run's speed; None: no such limit."""
 
     policy: str
-    places: int
+    slots: int
     per_host: int | None
     rate_bps: int | None
     host_rate_bps: int | None
-    most: int = 0  # the run might search for more places up to this; 0: it did not search
+    most: int = 0  # the run might search for more slots up to this; 0: it did not search
     requests_per_s: float | None = None
     segments: int = 0  # connections for one file, at most; 0: not known
     flushes: bool = True
 
     @classmethod
-    def of(cls, settings: Mapping[str, object], places: int) -> "RunLimits":
+    def of(cls, settings: Mapping[str, object], slots: int) -> "RunLimits":
         """Read the limits in a run header's settings, which may come from another version."""
         policy = settings.get("policy")
         if settings.get("mitigation") is False:
@@ -67,24 +67,24 @@ class RunLimits(NamedTuple):
             return value if isinstance(value, int) and 0 < value < 1 << 63 else None
 
         requests_per_s = settings.get("rate")
-        most = number("max_concurrency") or (GROWN if places == PLACES else places)
+        most = number("max_concurrency") or (GROWN if slots == SLOTS else slots)
         return cls(
             policy=policy if isinstance(policy, str) else "",
-            places=max(places, 1),
+            slots=max(slots, 1),
             per_host=number("per_host"),
             rate_bps=number("limit_rate"),
             host_rate_bps=number("limit_rate_per_host"),
             requests_per_s=float(requests_per_s) if _is_rate(requests_per_s) else None,
             segments=number("segments") or 0,
             flushes=settings.get("durability") != "crash",
-            most=most if policy == "adaptive" and most > places else 0,
+            most=most if policy == "adaptive" and most > slots else 0,
         )
 
 
-def describe_setup(limits: RunLimits, places: int) -> str:
+def describe_setup(limits: RunLimits, slots: int) -> str:
     """The policy, and how many downloads there are at a time, as views show them."""
     policy = "no mitigation" if limits.policy == "none" else limits.policy
-    return ", ".join(filter(None, (policy, f"{places} at a time")))
+    return ", ".join(filter(None, (policy, f"{slots} at a time")))
 
 
 class Ending:
@@ -149,7 +149,7 @@ class Ending:
             return Tail(bound="stopped", reason=stopped)
         if not self._kept:
             return Tail()
-        limits = limits._replace(places=max(limits.places, *self.widths.values(), 1))
+        limits = limits._replace(slots=max(limits.slots, *self.widths.values(), 1))
         least_s = max(LEAST_S, LEAST_SHARE * elapsed_s)
         latest = self.latest
         if elapsed_s - self.last_byte_s >= least_s:
@@ -159,12 +159,12 @@ class Ending:
         limited = self._find_rate_limit(limits)
         if limited is not None:
             return limited
-        began_s = find_tail(latest, limits.places)
+        began_s = find_tail(latest, limits.slots)
         if self.last_byte_s - began_s >= least_s:
             from cfetch.show.last_file import find_tail_cause  # a short run waits for no last file
 
             tail = find_tail_cause(
-                latest, began_s, self.last_byte_s, self._paused_s, limits.places, limits.segments
+                latest, began_s, self.last_byte_s, self._paused_s, limits.slots, limits.segments
             )
             if tail.bound != "host limit":
                 return tail
@@ -173,7 +173,7 @@ class Ending:
         return self._explain_run(limits, elapsed_s)
 
     def _find_reason(self, host: str, limits: RunLimits) -> str | None:
-        """Why a host got no more places; None: it got as many as ``--per-host`` states."""
+        """Why a host got no more slots; None: it got as many as ``--per-host`` states."""
         is_stated = limits.per_host is not None and self.widths.get(host, limits.per_host) >= limits.per_host
         return None if is_stated else LEARNED
 
@@ -193,7 +193,7 @@ class Ending:
     def _explain_run(self, limits: RunLimits, elapsed_s: float) -> Tail:
         busy_s = sum(self.busy_s.values())
         host, host_busy_s = max(self.busy_s.items(), key=lambda item: item[1])
-        host_places = self.widths.get(host, limits.per_host or limits.places)
+        host_slots = self.widths.get(host, limits.per_host or limits.slots)
         paused_host, paused_s = max(self._paused_s.items(), key=lambda item: item[1], default=("", 0.0))
         span_s = max(self.last_byte_s, 0.001)
         if self.held_s >= busy_s / 2:
@@ -201,18 +201,18 @@ class Ending:
             return Tail(bound="disk", seconds=seconds, flushes=limits.flushes)
         if paused_s >= max(LEAST_S, LEAST_SHARE * elapsed_s):
             return Tail(bound="pause", seconds=round(paused_s, 3), host=paused_host)
-        if host_places < limits.places and host_busy_s >= FULL * host_places * span_s:
+        if host_slots < limits.slots and host_busy_s >= FULL * host_slots * span_s:
             reason = self._find_reason(host, limits)
-            return Tail(bound="host limit", limit=host_places, host=host, reason=reason)
-        if busy_s >= FULL * limits.places * span_s and elapsed_s >= LEAST_S:
-            return Tail(bound="places", limit=limits.places)
+            return Tail(bound="host limit", limit=host_slots, host=host, reason=reason)
+        if busy_s >= FULL * limits.slots * span_s and elapsed_s >= LEAST_S:
+            return Tail(bound="places", limit=limits.slots)
         return Tail()
 
 
-def find_tail(records: Sequence[FileRecord], places: int) -> float:
-    """The last time at which more than half of the ``places`` had an entry; else the first start.
+def find_tail(records: Sequence[FileRecord], slots: int) -> float:
+    """The last time at which more than half of the ``slots`` had an entry; else the first start.
 
-    Helpers do not count: they use places that would be idle.
+    Helpers do not count: they use slots that would be idle.
     """
     steps = sorted(
         (
@@ -227,7 +227,7 @@ def find_tail(records: Sequence[FileRecord], places: int) -> float:
     running = 0
     for time_s, step in steps:  # backwards: an end adds one
         running -= step
-        if running > places / 2:
+        if running > slots / 2:
             return time_s
     return steps[-1][0]
 

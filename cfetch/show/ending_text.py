@@ -125,7 +125,7 @@ def _of_disk(tail: Tail, _setup: MitigationSetup) -> _Words:
     return _Words(f"downloads waited for the disk for {duration(tail.seconds)}")
 
 
-def _of_places(tail: Tail, setup: MitigationSetup) -> _Words:
+def _of_slots(tail: Tail, setup: MitigationSetup) -> _Words:
     is_one = tail.limit == 1
     what = f"{'the only slot was' if is_one else f'all {tail.limit} slots were'} busy until the end"
     if setup.most and (tail.limit or 0) < setup.most:
@@ -159,9 +159,9 @@ def _allow_segments(tail: Tail, setup: MitigationSetup) -> str:
     return f"{option}{also} lets idle slots bring parts of such a file"
 
 
-def _more_places(tail: Tail, setup: MitigationSetup) -> str:
-    option, places = ("max-concurrency", setup.most) if setup.most else ("concurrency", tail.limit or 1)
-    return f"more at a time may be faster: --{option} {2 * places}"
+def _more_slots(tail: Tail, setup: MitigationSetup) -> str:
+    option, slots = ("max-concurrency", setup.most) if setup.most else ("concurrency", tail.limit or 1)
+    return f"more at a time may be faster: --{option} {2 * slots}"
 
 
 def _say(text: str) -> Callable[[Tail, MitigationSetup], str]:
@@ -233,7 +233,7 @@ ADVICE = (  # the first row of a bound that helps counts
         lambda tail, _: tail.flushes,
     ),
     Advice("disk without flushes", "disk", _say("more volumes (--to, several times)"), _always),
-    Advice("places", "places", _more_places, lambda tail, setup: (tail.limit or 0) >= setup.most),
+    Advice("places", "places", _more_slots, lambda tail, setup: (tail.limit or 0) >= setup.most),
 )
 
 
@@ -261,5 +261,5 @@ _MAKERS: dict[str, Callable[[Tail, MitigationSetup], _Words]] = {
     "rate limit": _of_rate_limit,
     "request rate": _of_request_rate,
     "disk": _of_disk,
-    "places": _of_places,
+    "places": _of_slots,
 }

@@ -41,8 +41,8 @@ def make_event_record(event: Event) -> EventRecord | None:
     """The record of ``event``; None if the metrics do not keep it."""
     t_s = event.t_s
     match event:
-        case WidthChanged(host=host, places=places, before=before, reason=reason):
-            return EventRecord(kind="width", t_s=t_s, host=host, places=places, before=before, reason=reason)
+        case WidthChanged(host=host, slots=slots, before=before, reason=reason):
+            return EventRecord(kind="width", t_s=t_s, host=host, places=slots, before=before, reason=reason)
         case SlowdownSeen():
             return EventRecord(kind="slowdown", t_s=t_s, reason=event.reason)
         case SlowdownOver():

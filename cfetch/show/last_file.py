@@ -1,4 +1,4 @@
-"""Why other places had no work while the last entries of a run came. Pure."""
+"""Why other slots had no work while the last entries of a run came. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -11,7 +11,7 @@ from cfetch.base.records import AttemptRecord, FileRecord, Tail
 SLOW = 0.5  # a slow file has less than this share of the usual rate of its host
 NO_FASTER = 1.5  # up to this multiple of the first attempt's rate, a fresh attempt was no faster
 OLD_S = 0.3  # a younger attempt may still be connecting
-WAITED = 3  # entries: if this many begin in the tail, they had waited for a place
+WAITED = 3  # entries: if this many begin in the tail, they had waited for a slot
 AT_ONCE = 0.1  # share of the tail: entries that begin earlier may have begun together
 
 
@@ -20,12 +20,12 @@ def find_tail_cause(
     began_s: float,
     end_s: float,
     paused_s: Mapping[str, float],
-    places: int,
+    slots: int,
     segments: int,
 ) -> Tail:
     """Find what the tail from ``began_s`` to the last byte at ``end_s`` waited for, by the latest entries.
 
-    ``paused_s``: the pauses of hosts; ``places``: of the run; ``segments``: connections for one file at most.
+    ``paused_s``: the pauses of hosts; ``slots``: of the run; ``segments``: connections for one file at most.
     """
     seconds = end_s - began_s
     last = max(latest, key=lambda record: max(attempt.end_s for attempt in record.attempts))
@@ -36,7 +36,7 @@ def find_tail_cause(
     host = last.attempts[-1].mirror or last.host
     common = Tail(
         seconds=round(seconds, 3),
-        idle_places=round(max(0.0, places - busy_s / seconds), 1),
+        idle_places=round(max(0.0, slots - busy_s / seconds), 1),
         files=sum(record.start_s <= middle_s <= record.end_s for record in latest),
         id=last.id,
         path=last.path,

@@ -1,4 +1,4 @@
-"""How long an entry with several attempts held its place, and how long it would have if left alone. Pure.
+"""How long an entry with several attempts held its slot, and how long it would have if left alone. Pure.
 
 On a full link an attempt that was cancelled counts for twice its time at most, as a slow rate there foretells
 no more than as much again. An entry with helpers counts as mitigated only if its own attempt was far slower
@@ -18,7 +18,7 @@ SLOW = 0.5  # below this share of the helpers' rate, an attempt was rescued, and
 
 
 def held_s(attempt: AttemptRecord, after: AttemptRecord) -> float:
-    """Seconds for which an attempt held its place; after a cancelled attempt, up to the next start."""
+    """Seconds for which an attempt held its slot; after a cancelled attempt, up to the next start."""
     end_s = after.start_s if attempt.outcome in CANCELLED else attempt.end_s
     return end_s - attempt.start_s
 
@@ -33,7 +33,7 @@ class LeftAlone(NamedTuple):
 def find_left_alone(
     record: FileRecord, own: list[AttemptRecord], helpers: list[AttemptRecord]
 ) -> LeftAlone | None:
-    """How long the entry would have held its place without mitigation; None: the same or unknown."""
+    """How long the entry would have held its slot without mitigation; None: the same or unknown."""
     before_s = 0.0
     for attempt in own:
         was_rescued = _was_rescued(attempt, helpers)

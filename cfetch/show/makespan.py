@@ -1,18 +1,18 @@
 """Computes how much shorter mitigation has made a run, by a replay of the run without mitigation.
 
 Files come at the same time, so the seconds saved on files do not add up to seconds of the run. The replay
-computes the makespan. It takes the entries in the order of their starts and gives each to the place that is
+computes the makespan. It takes the entries in the order of their starts and gives each to the slot that is
 free first (list scheduling; R. L. Graham, 1966), twice:
 
-- as it was: an entry holds its place for as long as its own attempts and the wait for its helpers took;
-- left alone: an entry whose attempt was cancelled holds its place until that attempt would have ended by its
+- as it was: an entry holds its slot for as long as its own attempts and the wait for its helpers took;
+- left alone: an entry whose attempt was cancelled holds its slot until that attempt would have ended by its
   projection, and there are no helpers.
 
 The difference of the two makespans is the time that mitigation has saved; below 0, the time that it has cost.
-Both replays have as many places as were in use at once. Both leave out waits before a retry, pauses of hosts
+Both replays have as many slots as were in use at once. Both leave out waits before a retry, pauses of hosts
 and limits of single hosts, so these cancel out.
 
-``left_alone.py`` says how long an entry would have held its place. If that is unknown, or the entry is not
+``left_alone.py`` says how long an entry would have held its slot. If that is unknown, or the entry is not
 done, it counts as it was in both replays. The run's own control limits what is claimed: if attempts that
 nobody cancelled stood nearly still and came back by themselves, a slow rate foretells little. So no entry
 counts for more than ``AS_LONG_AGAIN`` times its real time, or than that and the longest of these fades.
@@ -38,7 +38,7 @@ ROUNDING_S = 2e-6  # recorded times are rounded by up to this
 
 
 class ReplayedFile(NamedTuple):
-    """A job that holds a place from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
+    """A job that holds a slot from ``start_s`` on for ``took_s``; without mitigation for ``alone_s``."""
 
     start_s: float
     took_s: float
@@ -100,12 +100,12 @@ class Makespan:
         """Seconds that mitigation has made the run shorter; below 0: longer."""
         if not self.has_mitigated:
             return 0.0
-        places = self.peak
+        slots = self.peak
         jobs = sorted(self._merged + self._jobs)
         most, longest_s = (AS_LONG_AGAIN, self.fades_s[0]) if len(self.fades_s) == FADES else (inf, inf)
         alone = (min(job.alone_s, most * job.took_s, longest_s + job.took_s) for job in jobs if job.alone_s)
-        left_alone_s = schedule_jobs(alone, places)
-        return left_alone_s - schedule_jobs((job.took_s for job in jobs), places)
+        left_alone_s = schedule_jobs(alone, slots)
+        return left_alone_s - schedule_jobs((job.took_s for job in jobs), slots)
 
     def _note_fades(self, fades_s: Iterable[float]) -> None:
         self.fades_s = sorted([*self.fades_s, *filter(None, fades_s)], reverse=True)[:FADES]
@@ -129,9 +129,9 @@ def _merge_jobs(jobs: list[ReplayedFile], number: int) -> list[ReplayedFile]:
     ]
 
 
-def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
-    """The end of the last job, if each job in turn gets the place that is free first."""
-    free_s = [0.0] * max(1, places)
+def schedule_jobs(durations_s: Iterable[float], slots: int) -> float:
+    """The end of the last job, if each job in turn gets the slot that is free first."""
+    free_s = [0.0] * max(1, slots)
     heapify(free_s)
     for duration_s in durations_s:
         heapreplace(free_s, free_s[0] + duration_s)
@@ -139,7 +139,7 @@ def schedule_jobs(durations_s: Iterable[float], places: int) -> float:
 
 
 def count_peak(jobs: Iterable[ReplayedFile]) -> int:
-    """The most jobs that held a place at the same time; an end counts before a start at the same moment."""
+    """The most jobs that held a slot at the same time; an end counts before a start at the same moment."""
     spans = list(jobs)
     ends_s = sorted(start_s + took_s for start_s, took_s, _ in spans)
     peak = ended = 0

@@ -204,7 +204,7 @@ class Tally:
             stragglers=counts.stragglers,
             saved_s=round(self._makespan.saved_s(), 3),
             policy=limits.policy,
-            places=limits.places,
+            places=limits.slots,
             most=limits.most,
             widths=self._ending.widths,
             tail=self._ending.tail(limits, elapsed_s, stopped=None if error is None else str(error)),

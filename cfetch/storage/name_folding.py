@@ -43,7 +43,7 @@ def ask_folding(directory: int) -> Folding:
             os.unlink(name, dir_fd=directory)
 
 
-def look_for_folding(root: Path) -> Folding:
+def read_folding(root: Path) -> Folding:
     """What a file system does with names, as far as the name of cfetch's own directory there shows it.
 
     Nothing is written. One that passes over letters takes case and forms as Unicode does; others go letter by

@@ -229,7 +229,7 @@ class Adaptive:
             anew = self._regimes.learn_from(attempts, own_s)
             self._court.tried += anew.witnesses
             if self._budget.control is not None:
-                self._budget.control.look_at_all(self._watch.short_paces, own_s)
+                self._budget.control.judge_all(self._watch.short_paces, own_s)
             stragglers += self._flag(anew.keys, now_s, attempts, most=len(anew.keys), pace=MUCH)
             most = self._budget.count_allowed(now_s)
             stragglers += self._flag(keys, now_s, attempts, most=most, pace=NORMAL)
@@ -299,15 +299,17 @@ class Adaptive:
             self._counted.add(attempt.key)
         if attempt.is_fresh:
             self._of_rescues().note(attempt.host, slow=True)
-        evidence, slot = self._watch.find_evidence(attempt)
-        size_bytes, terms = attempt.size_bytes or 0, evidence.terms(slot)
+        evidence, column = self._watch.find_evidence(attempt)
+        size_bytes, terms = attempt.size_bytes or 0, evidence.terms(column)
         expected_s = terms.limit_s + size_bytes * terms.limit_s_per_byte
         if math.isnan(expected_s):  # no file has ended yet; a witness was faster
             expected_s = now_s - attempt.began_s
         fresh_s = self.fresh_s(attempt.host, size_bytes) or 0.0
         elapsed_s = now_s - attempt.began_s - live.held_s(now_s)
         if self._watch.fade_s(attempt.host) and not self._budget.stays_slow(attempt.host):
-            remaining_s = min(remaining_s, evidence.slow_s(slot) + fresh_s)  # a fade foretells as much again
+            remaining_s = min(
+                remaining_s, evidence.slow_s(column) + fresh_s
+            )  # a fade foretells as much again
         projected_s = now_s + remaining_s if live.received and math.isfinite(remaining_s) else None
         foretold_s = now_s + STALL_S + fresh_s if live.received and projected_s is None else projected_s
         if live.connecting_since_s is not None:  # the kernel would have asked again: no verdict on the object

@@ -55,8 +55,8 @@ class Blackouts:
         self._hosts: dict[str, _HostLife] = {}
         self._received: dict[JudgedAttempt, int] = {}
 
-    def look(self, own_s: float, now_s: float, attempts: "Iterable[Live]") -> list[Flagged]:
-        """Look at all attempts in flight, and flag those that are to be asked anew.
+    def flag(self, own_s: float, now_s: float, attempts: "Iterable[Live]") -> list[Flagged]:
+        """Flag the attempts in flight that are to be asked anew, and return them.
 
         ``own_s``: on the policy's own clock. A blackout says nothing about connections: nothing is learned.
         """
@@ -176,10 +176,10 @@ class Blackouts:
         return (is_near or not is_crowd) and is_due and gains_by_another(waited_s, min(answer_s, ASKED_S))
 
     def _is_path_dead(self, attempt: JudgedAttempt, seen: "Live") -> bool:
-        if attempt.slot is None or attempt.size_bytes is None:
+        if attempt.column is None or attempt.size_bytes is None:
             return False
-        evidence, slot = self._watch.find_evidence(attempt)
-        terms, silent_s = evidence.terms(slot), seen.packet_age_s()
+        evidence, column = self._watch.find_evidence(attempt)
+        terms, silent_s = evidence.terms(column), seen.packet_age_s()
         rest_s = terms.limit_s + (attempt.size_bytes - seen.received) * terms.limit_s_per_byte
         least_s = max(LATELY_S, self._watch.fade_s(attempt.host))
         return silent_s is not None and silent_s > least_s and silent_s > rest_s

@@ -1,6 +1,6 @@
 """Holds the bytes over time of all watched attempts, and finds those that are far too slow.
 
-The bytes are in a ring of numpy rows: one column for each watched attempt (its slot), one row for each check.
+The bytes are in a ring of numpy rows: one column for each watched attempt, one row for each check.
 A rate over a window is then one subtraction of rows. Cost matters here more than anywhere else in this room:
 a thousand attempts are looked at ten times a second.
 """
@@ -57,58 +57,58 @@ class Evidence:
         self._free: list[int] = []
         self._was_held = False
         self._present: Floats | None = None
-        self.dips: list[tuple[int, float]] = []  # slots that are fast again, and after how many seconds
+        self.dips: list[tuple[int, float]] = []  # columns that are fast again, and after how many seconds
         self._ring: Floats = np.zeros((DEPTH, 0))
         self._held: Floats = np.zeros((DEPTH, 0))
         self._facts: Floats = np.zeros((10, 0))
         self._bests: Floats = np.zeros((4, 0))
 
     def watch(self, start_s: float) -> int:
-        """Give a slot to an attempt that started at ``start_s``; the caller then calls ``judge``."""
+        """Give a column to an attempt that started at ``start_s``; the caller then calls ``judge``."""
         if not self._free:
             self._grow()
         if not self._times:  # the first row has no bytes, so that the first look has a rate
             self._row, self._times = 0, [start_s]
-        slot = self._free.pop()
-        self._ring[:, slot] = 0.0
-        self._held[:, slot] = 0.0
-        self._facts[:, slot] = (math.nan, start_s, *NO_TERMS, 0.0, 0.0, start_s)
-        self._bests[:, slot] = (0.0, 0.0, start_s, 0.0)
-        return slot
+        column = self._free.pop()
+        self._ring[:, column] = 0.0
+        self._held[:, column] = 0.0
+        self._facts[:, column] = (math.nan, start_s, *NO_TERMS, 0.0, 0.0, start_s)
+        self._bests[:, column] = (0.0, 0.0, start_s, 0.0)
+        return column
 
-    def judge(self, slot: int, size_bytes: float, terms: AttemptLimits | None) -> None:
+    def judge(self, column: int, size_bytes: float, terms: AttemptLimits | None) -> None:
         """Set the bytes that the attempt has to fetch (nan: unknown) and the terms that it is judged by."""
-        self._facts[_SIZE, slot] = size_bytes
-        self._facts[_LIMIT_S : _PACE_S + 1, slot] = terms or NO_TERMS
+        self._facts[_SIZE, column] = size_bytes
+        self._facts[_LIMIT_S : _PACE_S + 1, column] = terms or NO_TERMS
 
-    def terms(self, slot: int) -> AttemptLimits:
+    def terms(self, column: int) -> AttemptLimits:
         """The terms that the attempt is judged by."""
-        return AttemptLimits(*self._facts[_LIMIT_S : _PACE_S + 1, slot].tolist())
+        return AttemptLimits(*self._facts[_LIMIT_S : _PACE_S + 1, column].tolist())
 
-    def flows(self, slot: int, first_byte_s: float) -> None:
+    def flows(self, column: int, first_byte_s: float) -> None:
         """Note that the first byte came at ``first_byte_s``: rates count from then."""
-        self._facts[_FLOWS_S, slot] = first_byte_s
+        self._facts[_FLOWS_S, column] = first_byte_s
 
-    def drop(self, slot: int) -> None:
-        """Free the slot of an attempt that is over."""
-        self.judge(slot, math.nan, None)
-        self._free.append(slot)
+    def drop(self, column: int) -> None:
+        """Free the column of an attempt that is over."""
+        self.judge(column, math.nan, None)
+        self._free.append(column)
 
     def observe(
-        self, now_s: float, slots: Sequence[int], received: Sequence[int], held_s: Sequence[float]
+        self, now_s: float, columns: Sequence[int], received: Sequence[int], held_s: Sequence[float]
     ) -> None:
-        """Write down the bytes that have come for ``slots``, and the seconds that our own side held them."""
+        """Write down bytes that have come for ``columns``, and the seconds that our own side held them."""
         self._present = None
         self._row = (self._row + 1) % DEPTH
         self._times.append(now_s)
         if len(self._times) > DEPTH:
             del self._times[0]
         facts = self._facts
-        facts[_RECEIVED, slots] = received
+        facts[_RECEIVED, columns] = received
         self._ring[self._row] = facts[_RECEIVED]
         if self._was_held or any(held_s):
             self._was_held = True
-            facts[_HELD_S, slots] = held_s
+            facts[_HELD_S, columns] = held_s
             self._held[self._row] = facts[_HELD_S]
         self._note_bests(now_s)
 
@@ -124,17 +124,19 @@ class Evidence:
         np.maximum(bests[_BEST_BPS], rate, out=bests[_BEST_BPS])
         is_fast = rate >= FAST * bests[_BEST_BPS]
         back = is_fast & (now_s - bests[_MARKED_S] >= DIP_S - GRAIN_S) & (bests[_MARKED] > 0)
-        self.dips = [(slot, now_s - float(bests[_MARKED_S, slot])) for slot in np.flatnonzero(back).tolist()]
+        self.dips = [
+            (column, now_s - float(bests[_MARKED_S, column])) for column in np.flatnonzero(back).tolist()
+        ]
         bests[_MARKED:, is_fast] = np.stack([facts[_RECEIVED], np.full_like(rate, now_s), rate])[:, is_fast]
 
     def _was_held_within(self, window_s: float) -> npt.NDArray[np.bool_]:
-        """The slots that our own side held within the window, for more than a small share of the shortest."""
+        """Columns that our own side held within the window, for more than a small share of the shortest."""
         row, _ = self._back(window_s)
         is_held: npt.NDArray[np.bool_] = self._facts[_HELD_S] - self._held[row] > HELD_SHARE * INSTANT_S
         return is_held
 
     def falls(self) -> dict[int, Fall]:
-        """The slots whose rate has fallen below half of their best rate, each with its fall.
+        """The columns whose rate has fallen below half of their best rate, each with its fall.
 
         Both rates are those of times in which our own side read, so a fall is the network's.
         """
@@ -143,18 +145,18 @@ class Evidence:
         is_fallen = (rate < FALLEN * best) & (now_s - marked_s >= FALLEN_S - GRAIN_S) & (marked > 0)
         slow = self.rate_bps(FALLEN_S / 2)
         falls = {}
-        for slot in np.flatnonzero(is_fallen).tolist():
-            fast_bps, slow_bps = float(best[slot]), min(float(slow[slot]), FALLEN * float(best[slot]))
-            before_s = (fast_bps - float(marked_bps[slot])) * INSTANT_S / (fast_bps - slow_bps)
-            since_s = now_s - float(marked_s[slot])
-            came = float(facts[_RECEIVED, slot] - marked[slot])
+        for column in np.flatnonzero(is_fallen).tolist():
+            fast_bps, slow_bps = float(best[column]), min(float(slow[column]), FALLEN * float(best[column]))
+            before_s = (fast_bps - float(marked_bps[column])) * INSTANT_S / (fast_bps - slow_bps)
+            since_s = now_s - float(marked_s[column])
+            came = float(facts[_RECEIVED, column] - marked[column])
             after_s = max(0.0, (came - slow_bps * since_s) / (fast_bps - slow_bps))
-            fell_bytes = float(marked[slot]) - slow_bps * before_s + fast_bps * after_s
-            falls[slot] = Fall(int(fell_bytes), float(marked_s[slot]) - before_s + after_s)
+            fell_bytes = float(marked[column]) - slow_bps * before_s + fast_bps * after_s
+            falls[column] = Fall(int(fell_bytes), float(marked_s[column]) - before_s + after_s)
         return falls
 
     def best_bps(self) -> Floats:
-        """The best rate of each slot over the shortest window, so far."""
+        """The best rate of each column over the shortest window, so far."""
         best: Floats = self._bests[_BEST_BPS]
         return best
 
@@ -164,7 +166,7 @@ class Evidence:
         return self._times[-1]
 
     def rate_bps(self, window_s: float) -> Floats:
-        """Bytes a second of each slot over the window, or since the start; held time does not count."""
+        """Bytes a second of each column over the window, or since the start; held time does not count."""
         now_s, facts = self._times[-1], self._facts
         row, then_s = self._back(window_s)
         span: Any = now_s - np.maximum(facts[_FLOWS_S], then_s)
@@ -174,11 +176,11 @@ class Evidence:
         return rate
 
     def instant_bps(self) -> Floats:
-        """Bytes a second of each slot over the shortest window."""
+        """Bytes a second of each column over the shortest window."""
         return self.rate_bps(INSTANT_S)
 
     def present_bps(self) -> Floats:
-        """The largest rate of each slot over all windows, so that no single slow window makes a suspect.
+        """The largest rate of each column over all windows, so that no single slow window makes a suspect.
 
         The shortest window is there for TCP's slow start, in which the rate doubles with each round trip.
         """
@@ -188,7 +190,7 @@ class Evidence:
         return self._present
 
     def suspects(self) -> list[int]:
-        """The slots of the attempts that are far too slow over every window."""
+        """The columns of the attempts that are far too slow over every window."""
         size, start, limit_s, s_per_byte, guard_s, silent_s, _, received, held_s, first = self._facts
         now_s, rest = self._times[-1], size - received
         allowed_s = limit_s + s_per_byte * rest
@@ -201,7 +203,7 @@ class Evidence:
         return np.flatnonzero(slow).tolist()
 
     def lame(self) -> list[int]:
-        """The slots of the attempts that have had less than half the usual rate since their first byte.
+        """The columns of the attempts that have had less than half the usual rate since their first byte.
 
         They are late by more than a new connection costs, and were never about as fast as usual: an attempt
         that only pauses gets to speed again.
@@ -211,43 +213,43 @@ class Evidence:
         lame = (received > 0) & (flowed_s > guard_s) & (received * pace_s < HALF * flowed_s)
         return np.flatnonzero(lame & (self._bests[_BEST_BPS] * pace_s < FAST)).tolist()
 
-    def age_s(self, slot: int) -> float:
+    def age_s(self, column: int) -> float:
         """Seconds since the attempt began, without those for which our own side held it."""
-        return float(self._times[-1] - self._facts[_START_S, slot] - self._facts[_HELD_S, slot])
+        return float(self._times[-1] - self._facts[_START_S, column] - self._facts[_HELD_S, column])
 
-    def remaining_s(self, slot: int) -> float:
+    def remaining_s(self, column: int) -> float:
         """Seconds that the rest needs at the present rate; infinity if the attempt stands still."""
-        rest = float(self._facts[_SIZE, slot] - self._facts[_RECEIVED, slot])
-        rate_bps = float(self.present_bps()[slot])
+        rest = float(self._facts[_SIZE, column] - self._facts[_RECEIVED, column])
+        rate_bps = float(self.present_bps()[column])
         return rest / rate_bps if rate_bps > 0 else math.inf
 
-    def rest_s(self, slot: int) -> float:
+    def rest_s(self, column: int) -> float:
         """Seconds that the rest needs at the rate of the last second, or of its end if that is higher."""
-        rate_bps = self.lately_bps(slot)
+        rate_bps = self.lately_bps(column)
         return (
-            float(self._facts[_SIZE, slot] - self._facts[_RECEIVED, slot]) / rate_bps
+            float(self._facts[_SIZE, column] - self._facts[_RECEIVED, column]) / rate_bps
             if rate_bps > 0
             else math.inf
         )
 
-    def lately_bps(self, slot: int) -> float:
+    def lately_bps(self, column: int) -> float:
         """Bytes a second over the last second, or over its end if that is higher."""
-        return max(float(self.rate_bps(SHORT_S)[slot]), float(self.instant_bps()[slot]))
+        return max(float(self.rate_bps(SHORT_S)[column]), float(self.instant_bps()[column]))
 
-    def accelerates(self, slot: int) -> bool:
+    def accelerates(self, column: int) -> bool:
         """Whether bytes come clearly faster than over the long window, as in TCP's slow start.
 
         One piece after a silence is no sign of that: an attempt that brings one piece a second crawls. Of
         bytes that have flowed for less than two short windows, the later half is compared with all.
         """
-        window_s = min(INSTANT_S, (self._times[-1] - float(self._facts[_FLOWS_S, slot])) / 2)
+        window_s = min(INSTANT_S, (self._times[-1] - float(self._facts[_FLOWS_S, column])) / 2)
         (lately, _), (before, _) = self._back(window_s), self._back(SHORT_S)
-        if self._ring[lately, slot] == self._ring[before, slot]:
+        if self._ring[lately, column] == self._ring[before, column]:
             return False
-        return float(self.rate_bps(window_s)[slot]) > GROWS * float(self.rate_bps(LONG_S)[slot])
+        return float(self.rate_bps(window_s)[column]) > GROWS * float(self.rate_bps(LONG_S)[column])
 
     def paces(self) -> list[tuple[float, ...] | None]:
-        """The present pace of each slot over three windows, 1 being normal; None while it is not known."""
+        """The present pace of each column over three windows, 1 being normal; None while it is not known."""
         facts = self._facts
         # false for those without terms
         old = self._times[-1] - facts[_START_S] - facts[_HELD_S] > facts[_GUARD_S]
@@ -258,17 +260,17 @@ class Evidence:
         return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
     def short_paces(self) -> list[float | None]:
-        """The pace of each slot over the last second, 1 being normal; None while it is not known."""
+        """The pace of each column over the last second, 1 being normal; None while it is not known."""
         facts = self._facts
         old = self._times[-1] - facts[_START_S] - facts[_HELD_S] > facts[_GUARD_S]
         paces = (self.rate_bps(SHORT_S) * facts[_PACE_S]).tolist()
         return [pace if is_old else None for pace, is_old in zip(paces, old.tolist(), strict=True)]
 
-    def slow_s(self, slot: int) -> float:
+    def slow_s(self, column: int) -> float:
         """Seconds for which the attempt has been slow: since it was last about as fast as ever, or usual."""
         facts, best = self._facts, self._bests
-        is_from_start = best[_BEST_BPS, slot] * facts[_PACE_S, slot] < FAST
-        since_s = facts[_START_S, slot] if is_from_start else best[_MARKED_S, slot]
+        is_from_start = best[_BEST_BPS, column] * facts[_PACE_S, column] < FAST
+        since_s = facts[_START_S, column] if is_from_start else best[_MARKED_S, column]
         return float(self._times[-1] - since_s)
 
     def _back(self, window_s: float) -> tuple[int, float]:

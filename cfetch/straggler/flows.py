@@ -19,17 +19,17 @@ def list_flows(
     live: Mapping[int, JudgedAttempt],
     attempts: "Iterable[Live]",
 ) -> dict[str, list[FlowingAttempt]]:
-    """The attempts that flow, by host. ``falls``: by slot; ``live``: the judged attempts by key."""
+    """The attempts that flow, by host. ``falls``: by column; ``live``: the judged attempts by key."""
     rates, bests = evidence.instant_bps(), evidence.best_bps()
     flows: dict[str, list[FlowingAttempt]] = {}
     for seen in attempts:
         attempt = live.get(seen.key)
-        if attempt is None or attempt.slot is None or attempt.first_s is None or seen.is_held:
+        if attempt is None or attempt.column is None or attempt.first_s is None or seen.is_held:
             continue
         flow_s = evidence.now_s - attempt.start_s - attempt.first_s
         if flow_s < LEAST_FLOW_S or not attempt.size_bytes:
             continue
-        slot, fall = attempt.slot, falls.get(attempt.slot)
+        column, fall = attempt.column, falls.get(attempt.column)
         pace = FlowingAttempt(
             key=attempt.key,
             asks=attempt.asks,
@@ -37,8 +37,8 @@ def list_flows(
             began_s=attempt.start_s,
             received=seen.received,
             left_bytes=attempt.size_bytes - seen.received,
-            rate_bps=float(rates[slot]),
-            best_bps=max(float(bests[slot]), float(rates[slot])),
+            rate_bps=float(rates[column]),
+            best_bps=max(float(bests[column]), float(rates[column])),
             fell_bytes=None if fall is None else fall.received,
             fell_s=0.0 if fall is None else fall.fell_s,
             # no way to ask is faster than a link that is full

@@ -39,8 +39,11 @@ class Regime:
             cured_wall_s=self._known.cured_wall_s if is_old and self._known is not None else learned.wall_s,
         )
 
-    def look(self, paces: list[FlowingAttempt], now_s: float, latency_s: float) -> Anew:
-        """Look at the attempts under way; ``latency_s``: the cost of a new request."""
+    def learn_from(self, paces: list[FlowingAttempt], now_s: float, latency_s: float) -> Anew:
+        """Learn from the attempts under way. Returns which to ask anew.
+
+        ``latency_s``: the cost of a new request.
+        """
         self.cold.learn_from(paces)
         witness = self.bursts.learn_from(paces, now_s)
         if witness is not None:

@@ -1,8 +1,8 @@
 """Sees that a host's link is full: new connections stand in the queue that the others have filled. Pure.
 
-That shows in their handshakes before it shows in the rate of all. So where most places bring bytes, a climb
-(``width.py``) adds a few places at each look, and the first handshake that is slower than those at the start
-ends it. Where most places wait for a reply, as with small files from afar, they use a small part of the link,
+That shows in their handshakes before it shows in the rate of all. So where most slots bring bytes, a climb
+(``width.py``) adds a few slots at each look, and the first handshake that is slower than those at the start
+ends it. Where most slots wait for a reply, as with small files from afar, they use a small part of the link,
 and double at once.
 """
 

@@ -141,14 +141,14 @@ class OwnControl:
             control = self._groups[group] = _GroupControl()
         return control
 
-    def look_at_all(self, paces_of: Callable[[str], Mapping[int, float]], now_s: float) -> None:
-        """Look at the groups that wait for a verdict; ``paces_of``: the present paces at a host, by key."""
+    def judge_all(self, paces_of: Callable[[str], Mapping[int, float]], now_s: float) -> None:
+        """Judge the groups that wait for a verdict; ``paces_of``: the present paces at a host, by key."""
         for group, control in self._groups.items():
             if control.left or control.cut:
-                self.look(group, paces_of(group[0]), now_s)
+                self.judge(group, paces_of(group[0]), now_s)
 
-    def look(self, group: Group, paces: Mapping[int, float], now_s: float) -> None:
-        """Look at the present paces of the host's attempts, by key, and judge those that run well."""
+    def judge(self, group: Group, paces: Mapping[int, float], now_s: float) -> None:
+        """Judge those of the host's attempts that run well, by their present ``paces``, by key."""
         control = self._groups[group]
         others = sorted(pace for key, pace in paces.items() if key not in control.left)
         usual = min(1.0, others[len(others) // 2]) if others else 1.0

@@ -27,7 +27,7 @@ class Live(Protocol):
     def slack_s(self) -> float:
         """Seconds that it may take without delay for the run, as its host's link is full; 0: not known.
 
-        Below 0: no entry waits for a place, so the run waits for those under way.
+        Below 0: no entry waits for a slot, so the run waits for those under way.
         """
 
     @property
@@ -56,7 +56,7 @@ class Live(Protocol):
 class SecondRequests(Protocol):
     """Decides which files get a second request for the whole file beside the first; the faster one wins.
 
-    The engine asks if a place is idle and the file cannot be split.
+    The engine asks if a slot is idle and the file cannot be split.
     """
 
     def is_sure(self, key: int) -> bool:

@@ -32,7 +32,7 @@ class Regimes:
         self._blackouts: Blackouts | None = None
 
     def learn_from(self, attempts: "Collection[Live]", own_s: float) -> Anew:
-        """Look at all attempts under way; ``own_s``: now, on the policy's own clock."""
+        """Learn from all attempts under way; ``own_s``: now, on the policy's own clock."""
         anew = Anew([], [])
         self._paces = {}
         if (fallen := self._watch.find_falls()) is not None:
@@ -42,7 +42,7 @@ class Regimes:
         for host, paces in self._paces.items():
             fit = self._fresh.of(host)
             latency_s = SUPPOSED_LATENCY_S if fit is None else 2 * fit.first_byte_s
-            of_host = self._of(host).look(paces, own_s, latency_s)
+            of_host = self._of(host).learn_from(paces, own_s, latency_s)
             anew.keys.extend(of_host.keys)
             anew.witnesses.extend(of_host.witnesses)
         return anew
@@ -53,7 +53,7 @@ class Regimes:
             from cfetch.straggler.blackout import Blackouts  # not for a run of small files
 
             self._blackouts = Blackouts(self._watch)
-        return self._blackouts.look(own_s, now_s, attempts)
+        return self._blackouts.flag(own_s, now_s, attempts)
 
     def note_reply(
         self, attempt: JudgedAttempt, size_bytes: int, carried_bytes: int, first_s: float, end_s: float

@@ -1,6 +1,6 @@
 """Decides which files get a second request for the whole file beside the first one; the faster one wins.
 
-A second request is for a file that cannot be split, if a place is idle. Its gain is *sure* if the usual pace
+A second request is for a file that cannot be split, if a slot is idle. Its gain is *sure* if the usual pace
 is known, others keep it, and the first request is far behind. Otherwise the file, the host or this one
 connection may be slow. Then the second request is a *trial*: one at a time at a host, and it is ended as soon
 as it has shown that it would not end clearly sooner.
@@ -47,16 +47,16 @@ class SecondRequestChooser:
     def is_trial(self, key: int) -> bool:
         """Implements ``policy.SecondRequests``."""
         attempt = self._watch.live.get(key)
-        if attempt is None or attempt.flagged or attempt.slot is None or attempt.first_s is None:
+        if attempt is None or attempt.flagged or attempt.column is None or attempt.first_s is None:
             return False
-        evidence, slot = self._watch.find_evidence(attempt)
-        age_s = evidence.age_s(slot)
+        evidence, column = self._watch.find_evidence(attempt)
+        age_s = evidence.age_s(column)
         begins_s = LATELY_S + attempt.first_s if attempt.size_bytes else TRIED_UNSIZED_S
         begins_s = max(begins_s, AGAIN * self._tried_s.get(key, 0.0))
-        if age_s < begins_s or evidence.accelerates(slot):
+        if age_s < begins_s or evidence.accelerates(column):
             return False
         usual_s = self._limit_s(attempt) if self._watch.bars.fresh.is_measured(attempt.host) else None
-        if attempt.size_bytes and evidence.rest_s(slot) < max(TRIED_S, usual_s or 0.0):
+        if attempt.size_bytes and evidence.rest_s(column) < max(TRIED_S, usual_s or 0.0):
             return False
         if not self._budget.allows_second(TRIAL_BYTES):
             return False
@@ -66,17 +66,17 @@ class SecondRequestChooser:
     def is_worth(self, key: int, second: int) -> bool:
         """Implements ``policy.SecondRequests``."""
         first, other = self._watch.live.get(key), self._watch.live.get(second)
-        if first is None or other is None or first.slot is None or other.slot is None:
+        if first is None or other is None or first.column is None or other.column is None:
             return True
-        evidence, slot = self._watch.find_evidence(other)
-        age_s = evidence.age_s(slot)
+        evidence, column = self._watch.find_evidence(other)
+        age_s = evidence.age_s(column)
         if other.first_s is None:
             return age_s < MOST_SILENT_S
-        if age_s - other.first_s < SHOWS_S or evidence.accelerates(slot):
+        if age_s - other.first_s < SHOWS_S or evidence.accelerates(column):
             return True
         if first.size_bytes and other.size_bytes:
-            return evidence.rest_s(slot) < SOONER * evidence.rest_s(first.slot)
-        return evidence.lately_bps(slot) > FASTER * evidence.lately_bps(first.slot)
+            return evidence.rest_s(column) < SOONER * evidence.rest_s(first.column)
+        return evidence.lately_bps(column) > FASTER * evidence.lately_bps(first.column)
 
     def _limit_s(self, attempt: JudgedAttempt) -> float | None:
         """Seconds that the whole file may take over another connection; None if unknown."""

@@ -147,11 +147,11 @@ class SegmentGrowth:
                 self._judge(file, now_s, signs, new_trip_s)
                 file.answer = most if file.is_open else attempts
             else:
-                file.answer = min(most, self._look(file, now_s, signs))
+                file.answer = min(most, self._count_for(file, now_s, signs))
                 file.probed_newest = newest
         return file.answer
 
-    def _look(self, file: _File, now_s: float, signs: LinkSigns) -> int:
+    def _count_for(self, file: _File, now_s: float, signs: LinkSigns) -> int:
         """How many connections may bring a file, by those that bring it."""
         assert signs.usual_s is not None
         if file.is_judging:  # the others have not begun, or have ended before they were judged

@@ -92,13 +92,13 @@ class SuspectJudge:
         It is not behind while it gets to speed, nor while the other attempts at its host are slow too. This
         is a weaker condition than for a straggler: nothing is cancelled because of it.
         """
-        if attempt.slot is None or attempt.first_s is None:
+        if attempt.column is None or attempt.first_s is None:
             return False
-        evidence, slot = self._watch.find_evidence(attempt)
-        begins_s = max(evidence.terms(slot).guard_s, attempt.first_s + LATELY_S)
-        if not evidence.age_s(slot) >= begins_s or evidence.accelerates(slot):
+        evidence, column = self._watch.find_evidence(attempt)
+        begins_s = max(evidence.terms(column).guard_s, attempt.first_s + LATELY_S)
+        if not evidence.age_s(column) >= begins_s or evidence.accelerates(column):
             return False
-        if evidence.rest_s(slot) <= limit_s:
+        if evidence.rest_s(column) <= limit_s:
             return False
         began_s = self._normal.get(attempt.host, ())
         others = sum(then_s >= self._watch.now_s - LATELY_S for then_s in began_s)

@@ -2,7 +2,7 @@
 
 It must still be too slow if the bytes that its cancellation loses are counted. It is excused while it is
 young, while it gets to speed, and while it delays nothing: where a host's link is full, a slow attempt takes
-a place that nothing else needs, and its end matters only if the run would wait for it.
+a slot that nothing else needs, and its end matters only if the run would wait for it.
 """
 
 import math
@@ -36,10 +36,10 @@ def make_suspect(
         return None
     if attempt.spared_until_s > watch.now_s:
         return None
-    evidence, slot = watch.find_evidence(attempt)
+    evidence, column = watch.find_evidence(attempt)
     # its time begins when its connection is made: a lost SYN says nothing about the path of the bytes
-    terms, shook_s = evidence.terms(slot), seen.handshake_s
-    age_s, began_s, guard_s = evidence.age_s(slot) - shook_s, attempt.start_s + shook_s, terms.guard_s
+    terms, shook_s = evidence.terms(column), seen.handshake_s
+    age_s, began_s, guard_s = evidence.age_s(column) - shook_s, attempt.start_s + shook_s, terms.guard_s
     if shook_s:
         guard_s = max(guard_s, min(YOUNG_TRIPS * round_trip_s(shook_s), MOST_YOUNG_S))
     is_old = age_s >= guard_s + CRAWLS_S
@@ -54,7 +54,7 @@ def make_suspect(
         excuse, is_free, waits = terms.silent_s / age_s, not attempt.immune, _may_wait(attempt, seen, terms)
         return Suspect(attempt.key, excuse, began_s, began_s, 0.0, is_free, crawls=is_old, may_wait=waits)
     needed_bytes = attempt.size_bytes - (seen.received if seen.resumable else 0)
-    remaining_s, slow_s = watch.remaining_s(attempt), evidence.slow_s(slot)
+    remaining_s, slow_s = watch.remaining_s(attempt), evidence.slow_s(column)
     assert remaining_s is not None
     fade_s = watch.fade_s(attempt.host)
     fades = slow_s > 0 and (seen.carried_bytes > 0 or slow_s < age_s)  # it was fast before
@@ -69,7 +69,7 @@ def make_suspect(
     end_s = min(remaining_s, slow_s + normal_s) if fade_s else remaining_s
     if _may_pass(attempt, seen, watch, end_s, slow_s, fade_s if fades else 0.0):
         return None
-    if age_s < MOST_SETTLE_S and evidence.accelerates(slot):
+    if age_s < MOST_SETTLE_S and evidence.accelerates(column):
         return None  # it is getting to speed
     slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
     since_s = began_s if slow_from_start else max(began_s, watch.now_s - LATELY_S)
@@ -93,8 +93,8 @@ def _may_pass(
     Where the link is full, it has as long as the run has slack. ``end_s``: until it is done, by its fade;
     ``slow_s``: for so long it has been slow; ``fade_s``: the longest fade, 0 if it was never fast.
     """
-    evidence, slot = watch.find_evidence(attempt)
-    packet_age_s = math.inf if evidence.instant_bps()[slot] else seen.packet_age_s()
+    evidence, column = watch.find_evidence(attempt)
+    packet_age_s = math.inf if evidence.instant_bps()[column] else seen.packet_age_s()
     mends = packet_age_s is not None and packet_age_s < LATELY_S
     waits, is_helped = seen.slack_s >= 0, seen.resumable and watch.remaining_s(attempt) != math.inf
     mended_s = math.inf if waits or is_helped else MOST_FADE_S
@@ -102,7 +102,7 @@ def _may_pass(
     if fade_s and slow_s < patience_s:
         return True
     # one that stands still may have lost its path
-    return end_s < seen.slack_s and evidence.lately_bps(slot) > 0
+    return end_s < seen.slack_s and evidence.lately_bps(column) > 0
 
 
 def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> bool:

@@ -1,7 +1,7 @@
 """Watches the attempts that are old enough to be judged: their progress, and the bars that apply to them.
 
-Most files of a run are small and end before a check; they get no slot and cost nothing. An attempt that
-is older than ``WATCHED_S`` gets a slot in the evidence (numpy columns). Each check writes down the bytes of
+Most files of a run are small and end before a check; they get no column and cost nothing. An attempt that
+is older than ``WATCHED_S`` gets a column in the evidence (numpy columns). Each check writes down the bytes of
 all watched attempts. Twice a second the speeds of the attempts under way are learned, and each attempt's bar
 is computed again if the normal speed has changed.
 """
@@ -38,7 +38,7 @@ REFIT_EACH_S = 0.002  # for each attempt: a thousand are refitted less often, as
 class JudgedAttempt(msgspec.Struct, eq=False):
     """One attempt under way; times are on the policy's own clock, ``began_s`` on the run's.
 
-    ``slot``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
+    ``column``: its column in the evidence; None until it is watched. ``judged``: the facts behind its bar.
     ``asks``: how often its object was asked for, this time included. ``is_sample``: its duration is a sample
     of normal speed. It is not cancelled before ``spared_until_s``, as a second request runs beside it.
     """
@@ -55,7 +55,7 @@ class JudgedAttempt(msgspec.Struct, eq=False):
     is_sample: bool = True
     is_size_supposed: bool = False
     spared_until_s: float = -math.inf
-    slot: int | None = None
+    column: int | None = None
     first_s: float | None = None
     judged: tuple[object, ...] = ()
 
@@ -114,9 +114,9 @@ class WatchedAttempts:
     def __init__(self, bars: Bars) -> None:
         self.bars = bars
         self.live: dict[int, JudgedAttempt] = {}
-        self._watched: dict[int, JudgedAttempt] = {}  # by slot
+        self._watched: dict[int, JudgedAttempt] = {}  # by column
         self._keys: list[int] = []  # the keys of the last check's attempts
-        self._slots: list[int] = []  # the slots of those attempts that are watched
+        self._columns: list[int] = []  # the columns of those attempts that are watched
         self._is_young = True  # whether an attempt was not watched yet, or had no first byte
         self._evidence: Evidence | None = None
         self._refit_s = -math.inf
@@ -137,19 +137,19 @@ class WatchedAttempts:
         keys = [attempt.key for attempt in attempts]
         watched: Collection[Live] = attempts
         if self._is_young or keys != self._keys:
-            watched = self._give_slots(own_s, attempts)
+            watched = self._give_columns(own_s, attempts)
             self._keys = keys
-        elif len(self._slots) < len(attempts):
-            has_slot = {attempt.key for attempt in self._watched.values()}
-            watched = [attempt for attempt in attempts if attempt.key in has_slot]
-        if not self._slots or self._evidence is None:
+        elif len(self._columns) < len(attempts):
+            has_column = {attempt.key for attempt in self._watched.values()}
+            watched = [attempt for attempt in attempts if attempt.key in has_column]
+        if not self._columns or self._evidence is None:
             return False
         received = [attempt.received for attempt in watched]
         if self._supposes_sizes:
             self._correct_supposed_sizes(watched)
-        self._evidence.observe(own_s, self._slots, received, [attempt.held_s(now_s) for attempt in watched])
-        for slot, lasted_s in self._evidence.dips:
-            if (attempt := self._watched.get(slot)) is not None:
+        self._evidence.observe(own_s, self._columns, received, [attempt.held_s(now_s) for attempt in watched])
+        for column, lasted_s in self._evidence.dips:
+            if (attempt := self._watched.get(column)) is not None:
                 self._dips.setdefault(attempt.host, deque(maxlen=RECENT_DIPS)).append(lasted_s)
                 self._longest_s[attempt.host] = max(lasted_s, self._longest_s.get(attempt.host, 0.0))
         if own_s - self._refit_s >= max(REFIT_S, len(watched) * REFIT_EACH_S):
@@ -160,22 +160,22 @@ class WatchedAttempts:
     def drop(self, attempt: JudgedAttempt) -> None:
         """Stop watching an attempt that is over."""
         self._is_young = True
-        if attempt.slot is not None and self._evidence is not None:
-            self._evidence.drop(attempt.slot)
-            del self._watched[attempt.slot]
+        if attempt.column is not None and self._evidence is not None:
+            self._evidence.drop(attempt.column)
+            del self._watched[attempt.column]
 
     def judge(self, attempt: JudgedAttempt) -> None:
         """Set the attempt's bar in the evidence, unless the facts behind it are unchanged."""
         if attempt.size_bytes is None:
             self._suppose_size(attempt)
         facts = self.bars.facts(attempt)
-        if facts == attempt.judged or self._evidence is None or attempt.slot is None:
+        if facts == attempt.judged or self._evidence is None or attempt.column is None:
             return
         attempt.judged = facts
         fit, size_bytes, *_ = facts
         size = math.nan if size_bytes is None else float(size_bytes)
         terms = None if fit is None else self.bars.terms(attempt, fit, size)
-        self._evidence.judge(attempt.slot, size, terms)
+        self._evidence.judge(attempt.column, size, terms)
 
     def _suppose_size(self, attempt: JudgedAttempt) -> None:
         """Suppose that a file of unknown size is as large as the host's files usually are."""
@@ -200,23 +200,23 @@ class WatchedAttempts:
         """The attempts that are far too slow over every window."""
         if self._evidence is None:
             return []
-        return [self._watched[slot] for slot in self._evidence.suspects()]
+        return [self._watched[column] for column in self._evidence.suspects()]
 
     def lame(self) -> list[JudgedAttempt]:
         """The attempts whose connections are slower than usual."""
-        return [] if self._evidence is None else [self._watched[slot] for slot in self._evidence.lame()]
+        return [] if self._evidence is None else [self._watched[column] for column in self._evidence.lame()]
 
     def find_evidence(self, attempt: JudgedAttempt) -> "tuple[Evidence, int]":
-        """The evidence about a watched attempt, and its slot there."""
+        """The evidence about a watched attempt, and its column there."""
         assert self._evidence is not None
-        assert attempt.slot is not None
-        return self._evidence, attempt.slot
+        assert attempt.column is not None
+        return self._evidence, attempt.column
 
     def remaining_s(self, attempt: JudgedAttempt | None) -> float | None:
         """Seconds that the attempt still needs at its present rate; None if that is not known (yet)."""
-        if attempt is None or attempt.slot is None or attempt.size_bytes is None or self._evidence is None:
+        if attempt is None or attempt.column is None or attempt.size_bytes is None or self._evidence is None:
             return None
-        return self._evidence.remaining_s(attempt.slot)
+        return self._evidence.remaining_s(attempt.column)
 
     def dip_s(self, host: str) -> float:
         """Seconds for which attempts at ``host`` are slow now and then, before they are fast again."""
@@ -230,31 +230,31 @@ class WatchedAttempts:
 
     def short_paces(self, host: str) -> dict[int, float]:
         """The paces of the watched attempts of ``host`` over the last second, by key."""
-        by_slot = [] if self._evidence is None else self._evidence.short_paces()
+        by_column = [] if self._evidence is None else self._evidence.short_paces()
         return {
             attempt.key: pace
-            for slot, attempt in self._watched.items()
-            if attempt.host == host and (pace := by_slot[slot]) is not None
+            for column, attempt in self._watched.items()
+            if attempt.host == host and (pace := by_column[column]) is not None
         }
 
     def pace(self, attempt: JudgedAttempt | None) -> tuple[float, ...] | None:
         """The pace of the attempt over three windows, 1 being normal; None if it is not known."""
-        if attempt is None or attempt.slot is None or self._evidence is None:
+        if attempt is None or attempt.column is None or self._evidence is None:
             return None
-        return self._evidence.paces()[attempt.slot]
+        return self._evidence.paces()[attempt.column]
 
     def paces_by_host(self, hosts: Collection[str]) -> dict[str, list[tuple[float, ...]]]:
         """The known paces of all watched attempts of these hosts."""
         paces: dict[str, list[tuple[float, ...]]] = {host: [] for host in hosts}
-        by_slot = [] if self._evidence is None else self._evidence.paces()
-        for slot, attempt in self._watched.items():
-            pace = by_slot[slot]
+        by_column = [] if self._evidence is None else self._evidence.paces()
+        for column, attempt in self._watched.items():
+            pace = by_column[column]
             if pace is not None and attempt.host in paces:
                 paces[attempt.host].append(pace)
         return paces
 
     def find_falls(self) -> "tuple[Evidence, dict[int, Fall]] | None":
-        """The evidence, and the attempts that became slow, by slot.
+        """The evidence, and the attempts that became slow, by column.
 
         None while there is nothing to learn: no later request for an object, and too few that became slow.
         """
@@ -262,40 +262,40 @@ class WatchedAttempts:
         is_first = len(falls) < LEAST_FALLEN and all(attempt.asks == 1 for attempt in self.live.values())
         return None if self._evidence is None or is_first else (self._evidence, falls)
 
-    def _give_slots(self, own_s: float, attempts: "Iterable[Live]") -> "list[Live]":
-        """Give a slot to each attempt that has become old enough. Returns those that have one, in order.
+    def _give_columns(self, own_s: float, attempts: "Iterable[Live]") -> "list[Live]":
+        """Give a column to each attempt that has become old enough. Returns those that have one, in order.
 
-        The evidence keeps its numbers in arrays, and a slot is an attempt's index there. Young attempts get
-        none, because most small files end before they can be judged. ``_slots`` is made anew. ``_is_young``
+        The evidence keeps its numbers in arrays, and a column is an attempt's index there. Young attempts get
+        none, because most small files end before they can be judged. ``_columns`` is made anew. ``_is_young``
         says that this has to be done again at the next check, as one is too young or has no first byte yet.
         ``own_s`` is the policy's own clock, which stands still while the process does.
         """
         watched = []
-        self._slots.clear()
+        self._columns.clear()
         self._is_young = False
         for seen in attempts:
             attempt = self.live.get(seen.key)
             if attempt is None:
                 continue
-            if attempt.slot is None and own_s - attempt.start_s >= WATCHED_S:
-                self._give_slot(attempt)
-            if attempt.slot is None:
+            if attempt.column is None and own_s - attempt.start_s >= WATCHED_S:
+                self._give_column(attempt)
+            if attempt.column is None:
                 self._is_young = True
                 continue
             if attempt.first_s is None:
                 self._is_young = True
                 self._note_first_byte(attempt, seen, own_s)
-            self._slots.append(attempt.slot)
+            self._columns.append(attempt.column)
             watched.append(seen)
         return watched
 
-    def _give_slot(self, attempt: JudgedAttempt) -> None:
+    def _give_column(self, attempt: JudgedAttempt) -> None:
         if self._evidence is None:
             from cfetch.straggler.evidence import Evidence  # numpy takes 0.1 s: not for a run of small files
 
             self._evidence = Evidence()
-        attempt.slot = self._evidence.watch(attempt.start_s)
-        self._watched[attempt.slot] = attempt
+        attempt.column = self._evidence.watch(attempt.start_s)
+        self._watched[attempt.column] = attempt
         self.judge(attempt)
 
     def _note_first_byte(self, attempt: JudgedAttempt, seen: "Live", own_s: float) -> None:
@@ -305,8 +305,8 @@ class WatchedAttempts:
             return
         attempt.first_s = max(seen.first_byte_s - attempt.began_s, 0.0)
         self.bars.feedback.note_answer(attempt.key, attempt.first_s, is_proven=seen.carried_bytes > 0)
-        evidence, slot = self.find_evidence(attempt)
-        evidence.flows(slot, attempt.start_s + attempt.first_s)
+        evidence, column = self.find_evidence(attempt)
+        evidence.flows(column, attempt.start_s + attempt.first_s)
 
     def _learn_from_running(self, own_s: float, watched: "Iterable[Live]") -> None:
         """Learn the normal speed from the attempts under way, and make their bars anew."""

@@ -79,7 +79,7 @@ async def test_an_end_is_passed_on_to_all_who_learn_from_it(outcome, error, hear
     events: list[Event] = []
     flights = new_flights(policy, hosts, events.append)
     transfer.part.position = 7
-    hosts.take_place("h")
+    hosts.take_slot("h")
     flights.start(begun := attempt(received=100_000), transfer)
     flights.end(begun, outcome, error, 2.0)
     assert policy.heard == [heard]
@@ -91,7 +91,7 @@ async def test_the_short_rest_of_a_resumed_file_is_no_sample():
     """It shows the server's latency, not its speed."""
     policy, hosts = Learner(), Hosts(4, Limits(5, 60.0))
     flights = new_flights(policy, hosts)
-    hosts.take_place("h")
+    hosts.take_slot("h")
     flights.start(begun := attempt(from_byte=50, received=50), new_transfer())
     flights.end(begun, "done", None, 2.0)
     assert policy.heard == [("finish", None)]
@@ -152,7 +152,7 @@ async def test_the_rest_of_a_run_follows_from_its_sizes_or_from_what_has_come(to
 
 
 async def test_attempts_at_a_full_host_get_half_of_the_runs_rest():
-    """At another host places may be scarce."""
+    """At another host slots may be scarce."""
     widths: dict[int, Width] = {}
 
     def new_width(served):
@@ -162,7 +162,7 @@ async def test_attempts_at_a_full_host_get_half_of_the_runs_rest():
     flights = new_flights(hosts=hosts)
     attempts = [attempt(0, host="a", received=50), attempt(1, host="b", received=50)]
     for one in attempts:
-        hosts.take_place(one.assignment.host)
+        hosts.take_slot(one.assignment.host)
         flights.start(one, TRANSFER)
     widths[0]._link.is_full = True
     clock: Any = SimpleNamespace(now=lambda: 10.0, cpu_s=lambda: 0.0)

@@ -17,7 +17,7 @@ def test_a_host_that_refuses_beside_what_it_serves_has_a_limit():
     limit = ConnectionLimit()
     limit.note_refusal(1.0, 11, 0)
     refuse(limit, 1.0)
-    assert limit.places == 8
+    assert limit.slots == 8
 
 
 def test_bodies_under_way_prove_it_at_once():
@@ -25,7 +25,7 @@ def test_bodies_under_way_prove_it_at_once():
     limit = ConnectionLimit()
     for _ in range(PREVAILS):
         limit.note_refusal(1.0, 8, 3)
-    assert limit.places == 8
+    assert limit.slots == 8
 
 
 def test_an_outage_is_no_limit():
@@ -34,7 +34,7 @@ def test_an_outage_is_no_limit():
     for _ in range(50):
         limit.note_refusal(1.0, 8, 0)
     limit.note_file(3.0, 2.0)
-    assert limit.places == inf
+    assert limit.slots == inf
 
 
 def test_a_network_that_loses_one_in_ten_connections_is_no_limit():
@@ -44,7 +44,7 @@ def test_a_network_that_loses_one_in_ten_connections_is_no_limit():
         if n % 10 == 0:
             limit.note_refusal(float(n), 15, 0)
         limit.note_file(n + 0.5, n - 0.5)
-    assert limit.places == inf
+    assert limit.slots == inf
 
 
 def test_more_is_tried_more_and_more_until_it_is_refused():
@@ -54,14 +54,14 @@ def test_more_is_tried_more_and_more_until_it_is_refused():
     seen = []
     for t in range(1, 17):
         limit.raise_if_due(float(t))
-        seen.append(limit.places)
+        seen.append(limit.slots)
     assert sorted(set(seen)) == [8, 9, 11, 15]
     refuse(limit, 17.0, others=11, times=1)
-    assert limit.places == 11  # of which none was refused
+    assert limit.slots == 11  # of which none was refused
     limit.raise_if_due(17.0 + 1.5 * FIRST_S)
-    assert limit.places == 11
+    assert limit.slots == 11
     limit.raise_if_due(17.2 + 2 * FIRST_S)
-    assert limit.places == 12
+    assert limit.slots == 12
 
 
 def test_the_lease_of_a_host_takes_the_place_of_the_own_limit():
@@ -70,10 +70,10 @@ def test_the_lease_of_a_host_takes_the_place_of_the_own_limit():
     refuse(limit, 0.0)
     assert limit.change == (inf, 8)
     limit.raise_if_due(FIRST_S - 1, is_leased=True)
-    assert limit.places == 8
+    assert limit.slots == 8
     limit.raise_if_due(FIRST_S + 1, is_leased=True)
-    assert limit.places == inf
+    assert limit.slots == inf
     refuse(limit, FIRST_S + 2, others=3, times=1)
-    assert limit.places == inf  # one reset is no limit
+    assert limit.slots == inf  # one reset is no limit
     refuse(limit, FIRST_S + 2, others=3)
-    assert limit.places == 3
+    assert limit.slots == 3

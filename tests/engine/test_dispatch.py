@@ -13,13 +13,13 @@ from cfetch.engine.schedule import NEVER, Schedule
 
 
 class World:
-    """One host with ``places``, and entries that are handed out by their numbers.
+    """One host with ``slots``, and entries that are handed out by their numbers.
 
-    ``queues``: as many have one entry each; else one has all. ``later_s``: when a host without places opens.
+    ``queues``: as many have one entry each; else one has all. ``later_s``: when a host without slots opens.
     """
 
     def __init__(self, entries, queues=1, later_s=NEVER):
-        self.places = 0
+        self.slots = 0
         self.later_s = later_s
         self.queues = queues
         self.idle = IdleWorkers()
@@ -35,7 +35,7 @@ class World:
             is_over=False,
         )
         hosts: Any = SimpleNamespace(
-            opens_s=lambda _, now_s: now_s if self.places else self.later_s,
+            opens_s=lambda _, now_s: now_s if self.slots else self.later_s,
             given_up=lambda *_: None,
             opens_early=False,
         )
@@ -50,10 +50,10 @@ class World:
         return SimpleNamespace(index=index, queue=index % self.queues, entry=entry, moved=False)
 
     def _place(self, *_):
-        self.places -= 1
+        self.slots -= 1
 
     def _leave(self, *_):
-        self.places += 1
+        self.slots += 1
         self.hosts.opens_early = self.later_s < NEVER
 
     async def start_workers(self, number):
@@ -74,14 +74,14 @@ async def count_started(workers):
     return started
 
 
-@pytest.mark.parametrize(("places", "started"), [(0, 0), (1, 1), (2, 2), (5, 3)])
-def test_one_that_starts_wakes_the_next_while_there_are_places(places, started):
-    """A host may bear several more at once; nobody is left asleep beside a free place."""
+@pytest.mark.parametrize(("slots", "started"), [(0, 0), (1, 1), (2, 2), (5, 3)])
+def test_one_that_starts_wakes_the_next_while_there_are_places(slots, started):
+    """A host may bear several more at once; nobody is left asleep beside a free slot."""
 
     async def main():
         world = World(entries=9)
         workers = await world.start_workers(3)
-        world.places = places
+        world.slots = slots
         world.dispatch._schedule.reopen(0)
         world.idle.wake_one()
         return await count_started(workers)
@@ -90,11 +90,11 @@ def test_one_that_starts_wakes_the_next_while_there_are_places(places, started):
 
 
 def test_who_leaves_an_entry_takes_the_next_and_wakes_nobody_for_nothing():
-    """The place that it leaves is its own again."""
+    """The slot that it leaves is its own again."""
 
     async def main():
         world = World(entries=9)
-        world.places = 1
+        world.slots = 1
         mine: Any = await world.dispatch.next()
         workers = await world.start_workers(2)
         world.dispatch.leave(mine)
@@ -107,15 +107,15 @@ def test_who_leaves_an_entry_takes_the_next_and_wakes_nobody_for_nothing():
 
 
 def test_a_place_that_was_kept_opens_for_all_queues_of_the_host():
-    """Entries of another batch were told a time at which the place opens; an attempt has ended before."""
+    """Entries of another batch were told a time at which the slot opens; an attempt has ended before."""
 
     async def main():
         world = World(entries=3, queues=3, later_s=100.0)
-        world.places = 1
+        world.slots = 1
         mine: Any = await world.dispatch.next()
         workers = await world.start_workers(2)
         world.dispatch.leave(mine)
-        world.places = 2
+        world.slots = 2
         after: Any = await world.dispatch.next()
         assert after.index == 1
         return await count_started(workers)
@@ -124,12 +124,12 @@ def test_a_place_that_was_kept_opens_for_all_queues_of_the_host():
 
 
 def test_a_helper_that_leaves_opens_all_queues_too():
-    """It had the place next to the one that was kept."""
+    """It had the slot next to the one that was kept."""
 
     async def main():
         world = World(entries=3, queues=3, later_s=100.0)
         workers = await world.start_workers(2)
-        world.places, world.hosts.opens_early = 1, True
+        world.slots, world.hosts.opens_early = 1, True
         world.dispatch.leave_helper()
         world.idle.wake_one()
         return await count_started(workers), world.hosts.opens_early
@@ -144,7 +144,7 @@ def test_a_cancelled_worker_does_not_swallow_the_wake():
         world = World(entries=9)
         first, second = await world.start_workers(2)
         first.cancel()
-        world.places = 1
+        world.slots = 1
         world.dispatch._schedule.reopen(0)
         world.idle.wake_one()
         await asyncio.sleep(1)

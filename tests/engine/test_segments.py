@@ -342,7 +342,7 @@ def test_bytes_that_nobody_has_read_are_told_too(tmp_path, durability):
 
 
 def test_who_waits_for_a_retry_has_the_next_place(tmp_path):
-    """Four places: one is kept for the entry whose try has failed, and no helper takes it."""
+    """Four slots: one is kept for the entry whose try has failed, and no helper takes it."""
     small = BODY[: MIB // 4]
     scripts = {
         "a": SLOW,

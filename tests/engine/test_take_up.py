@@ -41,9 +41,9 @@ class Forecast(Detector):
 class Scene:
     """A file in ranges whose owner is under way, with 1 MiB held; nothing is known of how fast it is."""
 
-    def __init__(self, volume, *, places=8, most=8):
+    def __init__(self, volume, *, slots=8, most=8):
         self.policy = Forecast(Settings().straggler)
-        self.hosts = Hosts(places, Limits(5, 60.0))
+        self.hosts = Hosts(slots, Limits(5, 60.0))
         self.flights = new_flights(self.policy, self.hosts)
         waiting: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
         clock = RunClock(VirtualClock())
@@ -56,7 +56,7 @@ class Scene:
         self.owner = Attempt(Assignment(entry, 1, HOST), 0.0, from_byte=0, size_bytes=len(BODY))
         self.owner.resumable = True
         self.flights.start(self.owner, self.transfer)
-        self.hosts.take_place(HOST, len(BODY))
+        self.hosts.take_slot(HOST, len(BODY))
         self.ranges = self.part.split_into_ranges(len(BODY))
 
     def leave(self, start, position, end):
@@ -94,7 +94,7 @@ def make_scene(tmp_path):
 
 
 async def test_what_an_ended_helper_has_left_is_taken_up_once(make_scene):
-    """All of it, and nothing else; the helper has a place at the host."""
+    """All of it, and nothing else; the helper has a slot at the host."""
     scene = make_scene()
     assert scene.assign(3) == []
     scene.leave(8 * MIB, 9 * MIB, 16 * MIB)
@@ -112,7 +112,7 @@ async def test_no_more_is_taken_up_than_workers_are_idle(make_scene):
     assert scene.assign(2) == [(13, 16)]
 
 
-@pytest.mark.parametrize("how", [{"places": 3}, {"most": 3}])
+@pytest.mark.parametrize("how", [{"slots": 3}, {"most": 3}])
 async def test_no_more_is_taken_up_than_connections_are_allowed(make_scene, how):
     """By the host, or for one file: the owner has one of three."""
     scene = make_scene(**how)

@@ -51,8 +51,8 @@ def test_a_server_that_limits_each_connection_gets_more_of_them(tmp_path):
     outcome = run(tmp_path, server, max_concurrency=128)
     assert set(outcome.statuses) == {"done"}
     told = outcome.of(WidthChanged)
-    assert (told[0].host, told[0].before, told[0].places) == ("origin.test", 16, 32)
-    assert 34 <= told[-1].places <= 50
+    assert (told[0].host, told[0].before, told[0].slots) == ("origin.test", 16, 32)
+    assert 34 <= told[-1].slots <= 50
     assert max(n for _, n in server.widths) <= 64
     assert outcome.elapsed_s < 2500 / 16 / 1.5
 
@@ -144,7 +144,7 @@ def test_a_host_that_drowns_gets_fewer(tmp_path):
     server = Server(600, lambda n: 0.5 * max(1.0, (n / 8) ** 2))
     outcome = run(tmp_path, server, max_concurrency=32)
     assert set(outcome.statuses) == {"done"}
-    assert min(change.places for change in outcome.of(WidthChanged)) <= 8
+    assert min(change.slots for change in outcome.of(WidthChanged)) <= 8
     assert outcome.elapsed_s < 600 / 8  # what all sixteen take; the best would be 38
 
 
@@ -165,7 +165,7 @@ def test_a_slowdown_is_told_once_an_episode(tmp_path):
 
 
 def test_after_two_silent_connections_a_proven_one_is_taken(tmp_path):
-    """The first is followed by a fresh one; when that hangs too, the host gets a place less."""
+    """The first is followed by a fresh one; when that hangs too, the host gets a slot less."""
     hanging = Reply(BODY, latency_s=1e9)
     scripts = {f"f{n}": [Reply(BODY, latency_s=0.5)] for n in range(100)}
     scripts["hanging"] = [hanging, hanging, Reply(BODY)]
@@ -195,7 +195,7 @@ class TwoSeats:
 
 
 def test_requests_that_wait_in_line_come_over_connections_that_are_served(tmp_path):
-    """Two of four are; the others' files are asked for again, and the host gets fewer places."""
+    """Two of four are; the others' files are asked for again, and the host gets fewer slots."""
     entries = [entry_of(n, str(n), bytes(100_000), host="0") for n in range(100)]
     server = TwoSeats(len(entries))
     outcome = drive(
@@ -214,7 +214,7 @@ def test_requests_that_wait_in_line_come_over_connections_that_are_served(tmp_pa
         tries = [attempt.outcome for attempt in outcome.records[str(waited)].attempts]
         assert tries == ["straggler", "straggler", "done"]
         assert [fresh for number, fresh in server.asked if number == waited] == [False, True, False]
-    told = [(change.before, change.places, change.reason) for change in outcome.of(WidthChanged)]
+    told = [(change.before, change.slots, change.reason) for change in outcome.of(WidthChanged)]
     reason = "new connections hang while others are served"
     assert told[:2] == [(4, 3, reason), (3, 2, reason)]
     assert set(told[2:]) <= {(3, 2, reason)}  # a third is tried now and then, and hangs

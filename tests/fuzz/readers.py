@@ -528,7 +528,7 @@ def _judge_receipt(data: bytes) -> bool:
 def _receipt() -> bytes:
     report = TaskReport(instant="i", epoch=1, share=2, task=3)
     done = [record(0, 100, attempt()), record(1, 100, attempt(outcome="error"), status="failed")]
-    digest = make_digest(done[:1], places=1)
+    digest = make_digest(done[:1], slots=1)
     second = msgspec.structs.replace(report, number=1, digest=digest)
     return encode_report(report, done[:1]) + encode_report(second, done[1:])
 

@@ -9,10 +9,10 @@ from cfetch.base.records import Digest, RecordBlock
 from cfetch.show.digest import make_digest
 
 
-def together(*records, places=4):
+def together(*records, slots=4):
     """The event of a report with these records, whose digest has come over the wire."""
     lines = msgspec.json.Encoder().encode_lines(records)
-    digest = msgspec.json.decode(msgspec.json.encode(make_digest(records, places=places)), type=Digest)
+    digest = msgspec.json.decode(msgspec.json.encode(make_digest(records, slots=slots)), type=Digest)
     return EntriesFinished(
         t_s=digest.sums.end_s,
         ids=[record.id for record in records],

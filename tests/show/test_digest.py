@@ -17,7 +17,7 @@ from tests.show.records import attempt, finished, progress, record, retry, segme
 
 
 def some(count, *, seed=1):
-    """Files of 2 hosts on 4 places, some of them in place already, retried or rescued."""
+    """Files of 2 hosts on 4 slots, some of them in place already, retried or rescued."""
     dice, made = random.Random(seed), []
     for number in range(count):
         start_s = round(number / 4 + dice.random() / 8, 6)
@@ -48,7 +48,7 @@ def numbers_of(*events):
 def test_sums_and_records_tell_the_same(each):
     """Counts, bytes, what mitigation saved, and what decided the end."""
     records = [*some(399), segments("done", "lost", "done")]
-    parts = [together(*records[first : first + each], places=400) for first in range(0, len(records), each)]
+    parts = [together(*records[first : first + each], slots=400) for first in range(0, len(records), each)]
     (counts, end), (alone, told) = numbers_of(*parts), numbers_of(*finished(*records))
     assert counts == alone
     assert end.saved_s == pytest.approx(told.saved_s, abs=0.002)
@@ -124,7 +124,7 @@ def test_files_that_stood_in_place_are_added_up_at_once():
         msgspec.structs.replace(record(number, 100 + number), status="skipped", end_s=7.0, attempts=[])
         for number in range(5)
     ]
-    assert make_skipped_digest(skipped, 7.0) == make_digest(skipped, places=1)
+    assert make_skipped_digest(skipped, 7.0) == make_digest(skipped, slots=1)
     block = RecordList(skipped)
     assert list(block.read_records()) == skipped
     decode = msgspec.json.Decoder(FileRecord).decode

@@ -23,17 +23,17 @@ def tail_of(*records, limits=LIMITS, elapsed_s=None, events=(), stopped=None):
     return ending.tail(limits, last_s if elapsed_s is None else elapsed_s, stopped=stopped)
 
 
-def wave(seconds, *, places=4, host="h", first=0, **more):
-    """Files of a second each and of a MiB, on all places until ``seconds``."""
+def wave(seconds, *, slots=4, host="h", first=0, **more):
+    """Files of a second each and of a MiB, on all slots until ``seconds``."""
     return [
-        record(first + places * t + n, MIB, attempt(1, float(t), t + 1.0, size=MIB, **more), host=host)
+        record(first + slots * t + n, MIB, attempt(1, float(t), t + 1.0, size=MIB, **more), host=host)
         for t in range(seconds)
-        for n in range(places)
+        for n in range(slots)
     ]
 
 
 def test_a_slow_file_alone():
-    """Ten seconds on four places, then twelve more for one file, on its third fresh connection."""
+    """Ten seconds on four slots, then twelve more for one file, on its third fresh connection."""
     slow = record(
         99,
         22 * 40 * 1024,
@@ -41,7 +41,7 @@ def test_a_slow_file_alone():
         attempt(4, 12.0, 22.0, size=400 * 1024),
         path="a/slow",
     )
-    tail = tail_of(*wave(10, places=3), slow)
+    tail = tail_of(*wave(10, slots=3), slow)
     assert (tail.bound, tail.path, tail.host, tail.files, tail.fresh) == ("slow file", "a/slow", "h", 1, 3)
     assert (tail.seconds, tail.idle_places) == (12.0, 3.0)
     assert (tail.rate_bps, tail.usual_bps) == (pytest.approx(40 * 1024, rel=0.01), MIB)
@@ -60,7 +60,7 @@ def test_a_slow_file_that_several_connections_brought():
         attempt(3, 21.9, 22.0, size=0, helper=True),
         attempt(4, 12.0, 22.0, size=4 * MIB, helper=True),
     ]
-    tail = tail_of(*wave(10, places=3), record(99, 5 * MIB, own, *helpers))
+    tail = tail_of(*wave(10, slots=3), record(99, 5 * MIB, own, *helpers))
     assert (tail.bound, tail.fresh, tail.helpers, tail.at_once) == ("slow file", 1, 3, 4)
 
 
@@ -70,14 +70,14 @@ def test_a_slow_file_that_several_connections_brought():
 def test_a_slow_file_that_nobody_rescued(policy, option):
     """The advice is the policy that would have."""
     slow = record(99, MIB, attempt(1, 0.0, 22.0, size=MIB))
-    tail = tail_of(*wave(10, places=3), slow)
+    tail = tail_of(*wave(10, slots=3), slow)
     assert (tail.bound, tail.fresh) == ("slow file", 0)
     assert option in explain_tail(tail, MitigationSetup(policy, {}))[-1]
 
 
 def test_a_large_file_alone():
     """It came at its host's usual rate; there was just more of it."""
-    tail = tail_of(*wave(10, places=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
+    tail = tail_of(*wave(10, slots=3), record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB)))
     assert (tail.bound, tail.seconds, tail.rate_bps) == ("large file", 12.0, MIB)
     what, why = explain_tail(tail, MitigationSetup("adaptive", {}))
     assert what == "the last 12s went to one file at 1.0 MiB/s: a/99"
@@ -112,18 +112,18 @@ def test_a_file_of_which_nothing_came_gets_no_advice():
 def test_a_file_in_place_about_which_its_server_was_asked_has_no_rate():
     """A mirror of which one small file was new ended with a file «at 0 B/s», and «101 B/s is usual there»."""
     asked = record(99, MIB, attempt(1, 10.0, 22.0, size=0), status="skipped")
-    assert tail_of(*wave(10, places=3), asked) == Tail()
+    assert tail_of(*wave(10, slots=3), asked) == Tail()
 
 
 def test_a_large_file_alone_at_the_stated_limit():
-    """More connections would bring nothing: the limit is named, not the idle places."""
+    """More connections would bring nothing: the limit is named, not the idle slots."""
     large = record(99, 22 * MIB, attempt(1, 0.0, 22.0, size=22 * MIB))
     assert tail_of(large, limits=LIMITS._replace(rate_bps=MIB)).bound == "rate limit"
     assert tail_of(large, limits=LIMITS._replace(rate_bps=2 * MIB)).bound == "large file"
 
 
 def test_few_large_files_that_begin_together_did_not_wait_for_a_place():
-    """Half of the places are never used."""
+    """Half of the slots are never used."""
     files = [record(n, 9 * MIB, attempt(1, n / 100, 9.0, size=9 * MIB)) for n in range(2)]
     assert tail_of(*files).bound == "large file"
 
@@ -149,8 +149,8 @@ def test_bytes_that_had_come_were_being_flushed():
 
 
 def test_entries_that_wait_for_a_host():
-    """Two places of sixteen are busy all the time, since the host has no more."""
-    tail = tail_of(*wave(10, places=2), limits=LIMITS._replace(places=16, per_host=2))
+    """Two slots of sixteen are busy all the time, since the host has no more."""
+    tail = tail_of(*wave(10, slots=2), limits=LIMITS._replace(slots=16, per_host=2))
     assert (tail.bound, tail.limit, tail.host) == ("host limit", 2, "h")
     assert "--per-host" in explain_tail(tail, MitigationSetup("adaptive", {}))[-1]
 
@@ -165,15 +165,15 @@ def test_files_of_another_host_did_not_wait_for_this_one():
 
 
 def test_a_host_with_most_of_the_places():
-    """It is busy to the end, and so are all the places that it has."""
-    tail = tail_of(*wave(10, places=3), limits=LIMITS._replace(per_host=3))
+    """It is busy to the end, and so are all the slots that it has."""
+    tail = tail_of(*wave(10, slots=3), limits=LIMITS._replace(per_host=3))
     assert (tail.bound, tail.limit) == ("host limit", 3)
 
 
 def test_a_host_that_was_narrowed():
     """There is no option to change that."""
     event = EventRecord(kind="width", t_s=1.0, host="h", places=3, before=4)
-    tail = tail_of(*wave(10, places=3), events=[event])
+    tail = tail_of(*wave(10, slots=3), events=[event])
     assert (tail.bound, tail.limit) == ("host limit", 3)
     assert explain_tail(tail, MitigationSetup("adaptive", {"h": 3}))[0] == "h got 3 at a time"
 
@@ -184,18 +184,18 @@ def test_a_host_that_was_narrowed():
 def test_a_higher_per_host_is_advised_only_where_it_was_the_limit(per_host, narrow, advises):
     """Not where the run has learned how few a host bears."""
     events = [EventRecord(kind="width", t_s=1.0, host="h", places=narrow, before=16)] if narrow else []
-    limits = LIMITS._replace(places=16, per_host=per_host)
-    tail = tail_of(*wave(10, places=2), limits=limits, events=events)
+    limits = LIMITS._replace(slots=16, per_host=per_host)
+    tail = tail_of(*wave(10, slots=2), limits=limits, events=events)
     words = explain_tail(tail, MitigationSetup("adaptive", {}))
     assert (tail.limit, "--per-host" in words[-1]) == (2, advises)
 
 
 def test_the_latest_files_of_many_tasks_do_not_say_how_many_were_busy():
     """Each task reports only few of them."""
-    ending, files = Ending(), wave(20, places=4)
-    ending.include(make_digest(files, places=1))
+    ending, files = Ending(), wave(20, slots=4)
+    ending.include(make_digest(files, slots=1))
     ending.note(EventRecord(kind="width", t_s=1.0, host="h", places=4, before=16))
-    tail = ending.tail(LIMITS._replace(places=16), 20.0)
+    tail = ending.tail(LIMITS._replace(slots=16), 20.0)
     assert (tail.bound, tail.limit, tail.reason) == ("host limit", 4, LEARNED)
 
 
@@ -233,7 +233,7 @@ def test_all_places_were_busy():
 def test_a_run_that_got_more_places():
     """All of them were busy, and not those only with which it began."""
     event = EventRecord(kind="width", t_s=1.0, host="h", places=8, before=4)
-    tail = tail_of(*wave(10, places=8), events=[event])
+    tail = tail_of(*wave(10, slots=8), events=[event])
     assert (tail.bound, tail.limit) == ("places", 8)
 
 
@@ -360,7 +360,7 @@ def test_a_last_file_that_failed_says_why_and_gets_no_advice():
     """More connections do not mend a wrong hash."""
     attempts = [attempt(n, 0.0, 22.0, size=11 * MIB, helper=n > 1) for n in (1, 2)]
     failed = record(99, 22 * MIB, *attempts, status="failed", error_kind="corrupt")
-    tail = tail_of(*wave(10, places=3), failed, limits=LIMITS._replace(segments=2))
+    tail = tail_of(*wave(10, slots=3), failed, limits=LIMITS._replace(segments=2))
     assert (tail.failed, tail.at_once, tail.segments) == ("corrupt", 2, 2)
     assert find_advice(tail, MitigationSetup("adaptive", {})) is None
 
@@ -443,7 +443,7 @@ def test_limits_of_a_run_header(settings, limits):
 def test_requests_as_often_as_the_rate_allows(per_s, bound):
     """The files between them waited for nothing but that."""
     files = [record(n, MIB, attempt(1, float(n), n + 0.1, size=MIB)) for n in range(12)]
-    tail = tail_of(*files, limits=LIMITS._replace(places=1, requests_per_s=per_s))
+    tail = tail_of(*files, limits=LIMITS._replace(slots=1, requests_per_s=per_s))
     assert tail.bound == bound
     if bound == "request rate":
         assert explain_tail(tail, MitigationSetup("adaptive", {})) == [

@@ -7,7 +7,7 @@ from cfetch.show.event_records import KINDS, make_event_record
 from tests.show.records import progress, retry, started
 
 KEPT = [
-    ev.WidthChanged(t_s=1.0, host="h", places=2, before=4, reason="slow"),
+    ev.WidthChanged(t_s=1.0, host="h", slots=2, before=4, reason="slow"),
     ev.SlowdownSeen(t_s=1.0, active=4, reason="all are slow"),
     ev.SlowdownOver(t_s=9.0, lasted_s=8.0),
     ev.StragglerCancelling(

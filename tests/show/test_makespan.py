@@ -38,7 +38,7 @@ def test_a_job_gets_the_place_that_is_free_first():
 
 
 def test_the_peak_is_counted_between_starts_and_ends():
-    """One that starts as another ends takes its place."""
+    """One that starts as another ends takes its slot."""
     jobs = [
         ReplayedFile(0.0, 2.0, 2.0),
         ReplayedFile(1.0, 2.0, 2.0),
@@ -56,12 +56,12 @@ def test_a_run_without_stragglers_saves_nothing():
 
 
 def test_the_last_file_is_saved_whole():
-    """On 2 places until 3 s; left alone the slow file had taken until 60 s: 57 s."""
+    """On 2 slots until 3 s; left alone the slow file had taken until 60 s: 57 s."""
     assert saved_s(whole(0, 0, 1), whole(1, 1, 2), rescued(2, 0, 2, 3, projected_s=60.0)) == 57.0
 
 
 def test_slow_files_side_by_side_do_not_add_up():
-    """Four places, four slow files at once: each is 58 s earlier, and so is the run, not by 232 s."""
+    """Four slots, four slow files at once: each is 58 s earlier, and so is the run, not by 232 s."""
     assert saved_s(*(rescued(id_, 0, 1, 2, projected_s=60.0) for id_ in range(4))) == 58.0
 
 
@@ -76,7 +76,7 @@ def test_a_run_whose_slow_attempts_come_back_claims_no_more_than_was_seen():
     slow = rescued(9, 0, 2, 3, projected_s=60.0)
     assert saved_s(slow, faded(0, 0.0)) == 55.0
     assert saved_s(slow, faded(0, 0.0), faded(1, 0.0)) == 1.0
-    digest = make_digest([faded(0, 0.0), faded(1, 0.0)], places=4)
+    digest = make_digest([faded(0, 0.0), faded(1, 0.0)], slots=4)
     replay = replay_of(slow)
     replay.include(digest)
     assert replay.saved_s() == pytest.approx(1.0)
@@ -89,9 +89,9 @@ def test_a_run_claims_no_more_for_a_file_than_its_longest_fade():
 
 
 def test_a_slow_file_among_many_costs_its_place_only():
-    """Two places, 10 s of work: 1 slow file (0 to 2 s) and 18 files of 1 s, which end at 10 s.
+    """Two slots, 10 s of work: 1 slow file (0 to 2 s) and 18 files of 1 s, which end at 10 s.
 
-    Left alone until 8 s, it leaves the other place 8 files until then; the 10 others take both places until
+    Left alone until 8 s, it leaves the other slot 8 files until then; the 10 others take both slots until
     13 s. So 3 s were saved, although the file itself was 6 s earlier.
     """
     first = [whole(id_, float(id_), float(id_ + 1)) for id_ in range(2)]
@@ -113,7 +113,7 @@ def test_the_first_cancelled_attempt_counts():
 
 
 def test_waits_hold_no_place():
-    """A try that failed and a pause of 10 s before the next: two seconds of a place."""
+    """A try that failed and a pause of 10 s before the next: two seconds of a slot."""
     failed = attempt(1, 0.0, 1.0, size=0, outcome="error")
     assert list_jobs(record(0, 100, failed, attempt(2, 11.0, 12.0))) == [ReplayedFile(0.0, 2.0, 2.0)]
 
@@ -150,7 +150,7 @@ def helped(own_bytes, **about):
 
 
 def test_a_slow_file_that_others_helped_was_rescued():
-    """At 10 bytes a second the other 800 bytes had taken 80 s more, and no helper's place."""
+    """At 10 bytes a second the other 800 bytes had taken 80 s more, and no helper's slot."""
     assert list_jobs(helped(100)) == [ReplayedFile(0.0, 10.0, 90.0), ReplayedFile(5.0, 5.0, 0.0)]
     assert saved_s(helped(100)) == 80.0
 
@@ -217,14 +217,14 @@ def test_bounded_memory_gives_the_same_answer(monkeypatch):
     free_s = [0.0] * 8
     records = []
     for id_ in range(3000):
-        place = free_s.index(min(free_s))
-        start_s = free_s[place]
-        free_s[place] += dice.uniform(0.5, 1.5)
+        slot = free_s.index(min(free_s))
+        start_s = free_s[slot]
+        free_s[slot] += dice.uniform(0.5, 1.5)
         if id_ % 40 == 0:
-            free_s[place] += 1.0
-            records.append(rescued(id_, start_s, start_s + 1, free_s[place], start_s + 40))
+            free_s[slot] += 1.0
+            records.append(rescued(id_, start_s, start_s + 1, free_s[slot], start_s + 40))
         else:
-            records.append(whole(id_, start_s, free_s[place]))
+            records.append(whole(id_, start_s, free_s[slot]))
     exact_s = saved_s(*records)
     monkeypatch.setattr(module, "MOST_JOBS", 256)
     replay = replay_of(*records)

@@ -10,7 +10,7 @@ from cfetch.run import volumes as volumes_module
 from cfetch.run.volumes import Volumes
 from cfetch.storage import name_folding
 from cfetch.storage.directory import Directory
-from cfetch.storage.name_folding import look_for_folding, probe_folding
+from cfetch.storage.name_folding import probe_folding, read_folding
 
 
 def fold_as_smb(monkeypatch, fold_case):
@@ -47,11 +47,11 @@ def test_what_a_file_system_folds_is_seen_without_a_new_file(tmp_path, monkeypat
     """From the name of the state directory; where there is none, nothing is known."""
     with monkeypatch.context() as patch:
         fold_as_smb(patch, str.casefold)
-        assert look_for_folding(tmp_path) == KEEPS_NAMES
+        assert read_folding(tmp_path) == KEEPS_NAMES
         (tmp_path / ".cfetch").mkdir()
-        seen = look_for_folding(tmp_path)
+        seen = read_folding(tmp_path)
     assert seen == Folding(". ", ignores=True, case=True, forms=True)
-    assert look_for_folding(tmp_path) == KEEPS_NAMES
+    assert read_folding(tmp_path) == KEEPS_NAMES
     assert os.listdir(tmp_path) == [".cfetch"]
 
 

@@ -125,7 +125,7 @@ def test_a_blackout_that_ended_while_few_were_left_is_over():
             )
             for key in keys
         ]
-        flagged += [flag.id for flag in blackouts.look(now_s, now_s, looks)]
+        flagged += [flag.id for flag in blackouts.flag(now_s, now_s, looks)]
     assert {4, 5}.isdisjoint(flagged)
 
 

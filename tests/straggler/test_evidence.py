@@ -15,43 +15,43 @@ TERMS = AttemptLimits(limit_s=1.0, limit_s_per_byte=0.01, guard_s=0.5, silent_s=
 def watched(bytes_at, until_s, *, start_s=0.0, first_s=0.0, from_s=0.0, held_s=lambda _: 0.0, size=1000.0):
     """One attempt, observed ten times a second from ``from_s`` on."""
     evidence = Evidence()
-    slot = evidence.watch(start_s)
-    evidence.judge(slot, size, TERMS)
+    column = evidence.watch(start_s)
+    evidence.judge(column, size, TERMS)
     if first_s is not None:
-        evidence.flows(slot, first_s)
+        evidence.flows(column, first_s)
     for tick in range(1, round((until_s - from_s) * 10) + 1):
         now_s = from_s + tick / 10
-        evidence.observe(now_s, [slot], [int(bytes_at(now_s))], [held_s(now_s)])
-    return evidence, slot
+        evidence.observe(now_s, [column], [int(bytes_at(now_s))], [held_s(now_s)])
+    return evidence, column
 
 
 @pytest.mark.parametrize(("window_s", "rate"), [(0.3, 0), (1.0, 0), (3.0, 100 * 2 / 3)])
 def test_rates_by_window(window_s, rate):
     """100 bytes a second for 4 s, then silence for a second."""
-    evidence, slot = watched(lambda t: 100 * min(t, 4.0), 5.0)
-    assert evidence.rate_bps(window_s)[slot] == pytest.approx(rate)
+    evidence, column = watched(lambda t: 100 * min(t, 4.0), 5.0)
+    assert evidence.rate_bps(window_s)[column] == pytest.approx(rate)
 
 
 def test_a_young_attempt_is_measured_from_its_first_byte():
     """Latency is no part of the rate: 50 bytes in the half second since 1.5 s."""
-    evidence, slot = watched(lambda t: 100 * max(0.0, t - 1.5), 2.0, start_s=1.0, first_s=1.5, from_s=1.2)
-    assert evidence.rate_bps(LONG_S)[slot] == pytest.approx(100)
-    assert evidence.age_s(slot) == pytest.approx(1.0)
+    evidence, column = watched(lambda t: 100 * max(0.0, t - 1.5), 2.0, start_s=1.0, first_s=1.5, from_s=1.2)
+    assert evidence.rate_bps(LONG_S)[column] == pytest.approx(100)
+    assert evidence.age_s(column) == pytest.approx(1.0)
 
 
 def test_a_dip_is_told_when_it_is_over():
     """A second at a twentieth, and what the shortest window adds; a rate that stays low is none."""
-    evidence, slot = watched(lambda t: 100 * (min(t, 2.0) + max(0.0, t - 3.0)) + 5, 3.3)
-    assert evidence.dips == [(slot, pytest.approx(1.3, abs=0.11))]
+    evidence, column = watched(lambda t: 100 * (min(t, 2.0) + max(0.0, t - 3.0)) + 5, 3.3)
+    assert evidence.dips == [(column, pytest.approx(1.3, abs=0.11))]
     assert watched(lambda t: 100 * min(t, 2.0) + 5 * t, 9.0)[0].dips == []
 
 
 def test_a_piece_after_a_silence_is_no_slow_start():
     """Pieces in a row that grow are."""
-    evidence, slot = watched(lambda t: 10 * int(t), 3.1)
-    assert not evidence.accelerates(slot)
-    evidence, slot = watched(lambda t: 2 ** (t * 2), 3.1)
-    assert evidence.accelerates(slot)
+    evidence, column = watched(lambda t: 10 * int(t), 3.1)
+    assert not evidence.accelerates(column)
+    evidence, column = watched(lambda t: 2 ** (t * 2), 3.1)
+    assert evidence.accelerates(column)
 
 
 @pytest.mark.parametrize(
@@ -64,44 +64,44 @@ def test_slow_start_is_seen_soon_after_the_first_byte(until_s, rises):
         trips = max(0.0, now_s - 0.3) / 0.15
         return 10_000 * (2**trips - 1 if rises else trips)
 
-    evidence, slot = watched(came, until_s, first_s=0.3, size=262_144)
-    assert evidence.accelerates(slot) is rises
+    evidence, column = watched(came, until_s, first_s=0.3, size=262_144)
+    assert evidence.accelerates(column) is rises
 
 
 def test_the_first_look_of_a_run_tells_a_rate():
     """Nothing had come when the first attempt began."""
     evidence = Evidence()
-    slot = evidence.watch(1.0)
-    evidence.flows(slot, 1.1)
-    evidence.observe(1.2, [slot], [50], [0.0])
-    assert evidence.rate_bps(LONG_S)[slot] == pytest.approx(500)
+    column = evidence.watch(1.0)
+    evidence.flows(column, 1.1)
+    evidence.observe(1.2, [column], [50], [0.0])
+    assert evidence.rate_bps(LONG_S)[column] == pytest.approx(500)
 
 
 def test_rates_hold_when_the_ring_is_full():
     """After many turns of the ring the windows are still the latest seconds."""
-    evidence, slot = watched(lambda t: 100 * t * t, 3 * DEPTH / 10)
+    evidence, column = watched(lambda t: 100 * t * t, 3 * DEPTH / 10)
     now_s = evidence.now_s
-    assert evidence.rate_bps(1.0)[slot] == pytest.approx(100 * (2 * now_s - 1), rel=0.001)
+    assert evidence.rate_bps(1.0)[column] == pytest.approx(100 * (2 * now_s - 1), rel=0.001)
 
 
 def test_seconds_in_which_we_held_it_do_not_count():
     """A second of its three it was held: 200 bytes in two seconds are 100 a second."""
-    evidence, slot = watched(
+    evidence, column = watched(
         lambda t: 100 * (t - max(0.0, min(t, 2.5) - 1.5)),
         3.0,
         held_s=lambda t: max(0.0, min(t, 2.5) - 1.5),
     )
-    assert evidence.rate_bps(LONG_S)[slot] == pytest.approx(100)
-    assert evidence.age_s(slot) == pytest.approx(2.0)
+    assert evidence.rate_bps(LONG_S)[column] == pytest.approx(100)
+    assert evidence.age_s(column) == pytest.approx(2.0)
 
 
 def test_a_slot_is_used_again_without_a_trace():
     """Whoever gets it is measured from its own start."""
-    evidence, slot = watched(lambda t: 900 * t, 1.0)
-    evidence.drop(slot)
+    evidence, column = watched(lambda t: 900 * t, 1.0)
+    evidence.drop(column)
     assert evidence.suspects() == []
     again = evidence.watch(1.0)
-    assert again == slot
+    assert again == column
     evidence.judge(again, 1000.0, TERMS)
     evidence.observe(2.0, [again], [10], [0.0])
     assert evidence.present_bps()[again] == pytest.approx(10)
@@ -109,10 +109,10 @@ def test_a_slot_is_used_again_without_a_trace():
 
 def test_many_slots_keep_what_is_known():
     """Growing loses nothing."""
-    evidence, slot = watched(lambda t: 100 * t, 3.0)
+    evidence, column = watched(lambda t: 100 * t, 3.0)
     more = [evidence.watch(3.0) for _ in range(40)]
-    assert len({slot, *more}) == 41
-    assert evidence.rate_bps(1.0)[slot] == pytest.approx(100)
+    assert len({column, *more}) == 41
+    assert evidence.rate_bps(1.0)[column] == pytest.approx(100)
 
 
 @pytest.mark.parametrize(
@@ -130,36 +130,36 @@ def test_many_slots_keep_what_is_known():
 )
 def test_who_is_suspected(bytes_at, until_s, suspected):
     """By the limit of 1 s and a hundredth of a second for each byte of the rest of 1000."""
-    evidence, slot = watched(bytes_at, until_s)
-    assert evidence.suspects() == ([slot] if suspected else [])
+    evidence, column = watched(bytes_at, until_s)
+    assert evidence.suspects() == ([column] if suspected else [])
 
 
 def test_a_rate_needs_some_time_since_the_first_byte():
     """Two checks after it nobody is judged, however long it took to come."""
     slow = {"bytes_at": lambda t: max(0, 10 * (t - 1.9)), "first_s": 1.9}
     assert watched(until_s=2.1, **slow)[0].suspects() == []
-    evidence, slot = watched(until_s=2.3, **slow)
-    assert evidence.suspects() == [slot]
+    evidence, column = watched(until_s=2.3, **slow)
+    assert evidence.suspects() == [column]
 
 
 def test_unknown_size_and_no_terms_are_never_suspected():
     """Not a number compares with nothing; and nothing is warned of."""
     evidence = Evidence()
-    slots = [evidence.watch(0.0), evidence.watch(0.0)]
-    evidence.judge(slots[0], math.nan, TERMS)
-    evidence.judge(slots[1], 1000.0, None)
-    evidence.observe(100.0, slots, [0, 1], [0.0, 0.0])
+    columns = [evidence.watch(0.0), evidence.watch(0.0)]
+    evidence.judge(columns[0], math.nan, TERMS)
+    evidence.judge(columns[1], 1000.0, None)
+    evidence.observe(100.0, columns, [0, 1], [0.0, 0.0])
     assert evidence.suspects() == []
     paces = evidence.paces()
-    assert (paces[slots[0]], paces[slots[1]]) == ((0.0, 0.0, 0.0), None)
+    assert (paces[columns[0]], paces[columns[1]]) == ((0.0, 0.0, 0.0), None)
 
 
 def test_remaining():
     """At the present rate; never, if there is none."""
-    evidence, slot = watched(lambda t: 100 * t, 2.0)
-    assert evidence.remaining_s(slot) == pytest.approx(8.0)
-    evidence, slot = watched(lambda t: 0, 2.0)
-    assert evidence.remaining_s(slot) == math.inf
+    evidence, column = watched(lambda t: 100 * t, 2.0)
+    assert evidence.remaining_s(column) == pytest.approx(8.0)
+    evidence, column = watched(lambda t: 0, 2.0)
+    assert evidence.remaining_s(column) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_remaining():
 )
 def test_the_present_rate_is_the_largest(bytes_at, rate):
     """Slow to accuse, quick to clear; after five seconds."""
-    evidence, slot = watched(bytes_at, 5.0)
-    assert evidence.present_bps()[slot] == pytest.approx(rate, rel=0.02)
+    evidence, column = watched(bytes_at, 5.0)
+    assert evidence.present_bps()[column] == pytest.approx(rate, rel=0.02)
 
 
 stretches = st.lists(
@@ -191,13 +191,13 @@ stretches = st.lists(
 def test_a_fall_lies_within_the_bytes_that_have_come(stretches):
     """However the bytes come, and however long our own side holds them back at each look."""
     evidence = Evidence()
-    slot = evidence.watch(0.0)
-    evidence.judge(slot, 1e9, TERMS)
-    evidence.flows(slot, 0.0)
+    column = evidence.watch(0.0)
+    evidence.judge(column, 1e9, TERMS)
+    evidence.flows(column, 0.0)
     received, held_s = 0, 0.0
     for tick, (came, held_now_s) in enumerate(stretches, start=1):
         received, held_s = received + came, held_s + held_now_s
-        evidence.observe(tick / 10, [slot], [received], [held_s])
+        evidence.observe(tick / 10, [column], [received], [held_s])
         for fall in evidence.falls().values():
             assert 0 <= fall.received <= received
             assert 0 <= fall.fell_s <= tick / 10

@@ -1,4 +1,4 @@
-"""A full link shows in handshakes: the search for more places ends there, and slow attempts get time."""
+"""A full link shows in handshakes: the search for more slots ends there, and slow attempts get time."""
 
 import pytest
 
@@ -23,7 +23,7 @@ class Link:
 
     def run(self, seconds):
         for _ in range(round(10 * seconds)):
-            running = self.width.places
+            running = self.width.slots
             is_full = running * self.each_bps > self.most_bps and self.received > MIB
             new = max(0, running - len(self.handshakes_s))
             self.handshakes_s += [self.usual_s + self.queue_s * is_full] * new
@@ -39,7 +39,7 @@ class Link:
                 is_link_full=self.is_link_full,
             )
             self.width.adjust(reading, calm=self.is_calm)
-            self.seen.append(self.width.places)
+            self.seen.append(self.width.slots)
         return self
 
 
@@ -47,7 +47,7 @@ def test_a_climb_ends_at_the_first_connection_that_stands_in_the_links_queue():
     """16 attempts fill the link: two more connections show that, and no other 14 are made."""
     link = Link(each_bps=4 * MIB, most_bps=24 * MIB).run(9)
     assert max(link.seen) == 18
-    assert link.width.places == 16
+    assert link.width.slots == 16
     assert link.width.slack_s == pytest.approx(50.0)
 
 
@@ -58,27 +58,27 @@ def test_no_climb_begins_where_tcp_shows_that_most_connections_stand_in_a_queue(
     assert set(link.run(9).seen) == {16}
     assert link.width.fills_link
     link.is_link_full = lambda usual_s: False
-    assert link.run(6).width.places == 64
+    assert link.run(6).width.slots == 64
 
 
 def test_a_climb_little_by_little_begins_after_slow_start():
     """Fifteen round trips of 0.6 s: until then flows may fill the queue of a link that they do not fill."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB, usual_s=0.6)
     assert set(link.run(8.9).seen) == {16}
-    assert link.run(1.5).width.places > 16
+    assert link.run(1.5).width.slots > 16
 
 
 def test_a_rate_that_does_not_grow_shows_a_full_link_too():
-    """A server nearby: its handshakes show nothing, and twice the places bring nothing."""
+    """A server nearby: its handshakes show nothing, and twice the slots bring nothing."""
     link = Link(each_bps=4 * MIB, most_bps=24 * MIB, usual_s=0.001, queue_s=0.0).run(3)
     assert max(link.seen) == 32
     assert link.width.slack_s == pytest.approx(50.0)
 
 
 def test_a_climb_on_a_link_that_is_not_full_reaches_all_places_little_by_little():
-    """A server that limits each connection has 64 in seconds, and places are scarce: nobody gets slack."""
+    """A server that limits each connection has 64 in seconds, and slots are scarce: nobody gets slack."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB).run(6)
-    assert link.width.places == 64
+    assert link.width.slots == 64
     assert {18, 20, 22, 32, 36, 40} <= set(link.seen)
     assert link.width.slack_s == 0.0
 
@@ -118,24 +118,24 @@ def test_connections_over_a_slow_path_are_seen_longest_and_end_no_doubling():
     """Small files over the other new connections have ended: two of sixteen show no full link."""
     link = Link(each_bps=MIB, most_bps=100 * MIB, waits=0.9)
     link.handshakes_s = [0.05] * 62 + [0.4] * 2
-    assert link.run(1).width.places == 32
+    assert link.run(1).width.slots == 32
 
 
-@pytest.mark.parametrize(("is_queued", "places"), [(True, 16), (None, 16), (False, 32)])
-def test_a_climb_in_troubled_times_goes_on_where_tcp_shows_no_queue(is_queued, places):
+@pytest.mark.parametrize(("is_queued", "slots"), [(True, 16), (None, 16), (False, 32)])
+def test_a_climb_in_troubled_times_goes_on_where_tcp_shows_no_queue(is_queued, slots):
     """A path has died, so many are slow: that says nothing about the link, unless nobody can tell."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB, waits=0.9)
-    while link.width.places == 16:
+    while link.width.slots == 16:
         link.run(0.1)
     link.is_link_full = lambda usual_s: is_queued
     link.is_calm = False
-    assert link.run(0.5).width.places == places
-    assert link.width.fills_link == (places == 16)
+    assert link.run(0.5).width.slots == slots
+    assert link.width.fills_link == (slots == 16)
 
 
 @pytest.mark.parametrize("is_queued", [True, False])
 def test_where_all_are_slow_tcp_is_asked_whether_the_link_is_full(is_queued):
-    """No trial of more places begins in such times, so none can show it."""
+    """No trial of more slots begins in such times, so none can show it."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB)
     link.is_calm, link.is_link_full = False, lambda usual_s: is_queued
     assert link.run(3).width.fills_link == is_queued
@@ -175,10 +175,10 @@ def test_slow_attempts_wait_while_the_others_keep_the_link_full(slow, fades, is_
 
 
 def test_a_host_whose_link_was_full_does_not_drown():
-    """A later trial of more places ends in troubled times: the link became slower; fewer would not help."""
+    """A later trial of more slots ends in troubled times: the link became slower; fewer would not help."""
     link = Link(each_bps=4 * MIB, most_bps=24 * MIB).run(9)
     link.queue_s = 0.0
-    while link.width.places == 16:
+    while link.width.slots == 16:
         link.run(0.1)
     link.most_bps, link.is_calm = 6 * MIB, False
     assert set(link.run(30).seen[-300:]) == {16}

@@ -21,7 +21,7 @@ def cut(control, key, now_s, group=FLOWS, pace=NORMAL):
 
 def runs(control, key, now_s, pace=1.0, group=FLOWS):
     """The attempt now has this pace, the others at the host have the usual one."""
-    control.look(group, {**CROWD, key: pace}, now_s)
+    control.judge(group, {**CROWD, key: pace}, now_s)
 
 
 def proven_at(now_s):

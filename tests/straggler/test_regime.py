@@ -90,7 +90,7 @@ class TestBursts:
         for each in replies:
             regime.note_reply(each, paces)
         for now_s in (1.0, 2.0, 4.0):
-            regime.look(paces, now_s, 0.1)
+            regime.learn_from(paces, now_s, 0.1)
             regime.choose_cure(now_s, is_first=True)
 
     def test_a_witness_that_has_brought_less_shows_the_burst(self):
@@ -277,7 +277,7 @@ def test_only_who_gains_by_it_is_asked_anew():
     """Those that lose no byte by it, and whose rest takes far longer than it would."""
     regime = Regime()
     slow = [*TestCold.SLOW, pace(6, 512 * KIB, free=False), pace(7, 512 * KIB, left=100 * KIB)]
-    anew = regime.look([*slow, pace(9, 4 * MIB, asks=2)], 1.0, 0.1)
+    anew = regime.learn_from([*slow, pace(9, 4 * MIB, asks=2)], 1.0, 0.1)
     assert (anew.keys, anew.witnesses) == ([0, 1, 2, 3, 4, 5], [])
 
 

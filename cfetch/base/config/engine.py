@@ -24,7 +24,7 @@ class Widths(msgspec.Struct, frozen=True, kw_only=True):
 class PlacementOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How entries are placed on volumes, and how long batches may wait for a volume.
 
-    A run begins with ``concurrency`` downloads, for which the volumes have places.
+    A run begins with ``concurrency`` downloads, for which the volumes have slots.
     ``mode`` is a ``placement.Mode``; ``batch_share`` bounds the batches that cfetch makes itself, as a share
     of the plan's bytes. ``write_timeout_s`` is for one write, ``deadline_s`` for a batch that waits for a
     volume.

@@ -38,7 +38,7 @@ from cfetch.base.config.wire import MAX_HEAD_BYTES
 # Only `policy: cloudfetch` reads these. A user who gives one and names no policy gets that policy; the run
 # says so at its start, as a single option then changes how every straggler is recognised.
 FORMULA = ("quantile", "percentile", "padding", "max_stragglers", "sequential_fallback", "check_interval")
-PLACES = 16  # downloads at a time, at the start
+SLOTS = 16  # downloads at a time, at the start
 SLOWEST_PER_S = 0.0001  # requests: one in three hours
 POLICIES = ("adaptive", "cloudfetch")  # of cfetch itself; packages may offer others
 PRESETS = ("aws-s3", "azure-blob", "gcs")  # files of configs/
@@ -176,7 +176,7 @@ class OptionTable:
             "Downloads at the same time, at the start.",
             "16 fills a 10 Gbit/s link from object stores; see configs/",
         ),
-    ] = PLACES
+    ] = SLOTS
     max_concurrency: Annotated[
         int | None,
         count(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_type_hints
 
 from cfetch.base.config.engine import PlacementOptions, Widths
 from cfetch.base.config.kinds import OptionKind
-from cfetch.base.config.option_table import PLACES, OptionTable
+from cfetch.base.config.option_table import SLOTS, OptionTable
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import NetworkOptions, RateLimits, ReplyOptions
@@ -60,7 +60,7 @@ class Settings(OptionTable):
         """The most downloads at a time; a ``concurrency`` that the user sets is also the maximum."""
         if not self.is_adaptive:
             return self.concurrency
-        return self.max_concurrency or (GROWN if self.concurrency == PLACES else self.concurrency)
+        return self.max_concurrency or (GROWN if self.concurrency == SLOTS else self.concurrency)
 
     @property
     def is_adaptive(self) -> bool:

@@ -16,7 +16,7 @@ as a whole, or goes to another one, which begins with copies of its parts.
 ::
 
     round, at every change and every half second:
-        batches arrive -> the placer assigns volumes -> each free place begins a batch
+        batches arrive -> the placer assigns volumes -> each free slot begins a batch
         its entries are released to the schedule; the workers bring them into parts on that volume
         the last one is whole: publish all parts, write the batch's record, emit BatchCommitted
         the volume fails: drop its stagings, cancel their transfers (``moved``), the batches wait again

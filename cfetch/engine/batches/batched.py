@@ -143,7 +143,7 @@ class Batched:
     def opens_s(self, queue: int, waiting: int | Transfer, now_s: float) -> float:  # noqa: ARG002 - the port's
         """When the volume bears an entry of the queue: now, or ``NEVER`` until one ends there."""
         index = self._stagings.of_queue(queue).volume_index
-        return now_s if self._watch.health.running[index] < self._rounds.places[index] else NEVER
+        return now_s if self._watch.health.running[index] < self._rounds.slots[index] else NEVER
 
     def count_left(self, host: int) -> int:
         """Count the entries of a host that wait, until there are as many as may be under way at once."""
@@ -166,7 +166,7 @@ class Batched:
         """Give a new entry to the current task; None if it was settled elsewhere."""
         staging = self._stagings.of_entry(index)
         staging.unhanded -= 1
-        if staging.unhanded < self._rounds.places[staging.volume_index]:
+        if staging.unhanded < self._rounds.slots[staging.volume_index]:
             self._stagings.changed.set()
         if staging.batch.is_settled(index):
             return None
@@ -181,7 +181,7 @@ class Batched:
         self._watch.health.note_start(staging.volume_index)
 
     def leave(self, transfer: Transfer) -> None:
-        """Note that the entry's host and volume have a free place, for an entry of any queue."""
+        """Note that the entry's host and volume have a free slot, for an entry of any queue."""
         staging = _staging(transfer)
         staging.transfers.discard(transfer)
         self._watch.health.note_end(staging.volume_index)

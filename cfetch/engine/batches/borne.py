@@ -1,6 +1,6 @@
 """How many attempts the hosts of a run bear now, all together: what its volumes can share.
 
-With more places than the hosts bear, the volumes' shares would not bind: whichever volume asked first would
+With more slots than the hosts bear, the volumes' shares would not bind: whichever volume asked first would
 get all that a host gives, and the others would idle meanwhile.
 """
 
@@ -51,10 +51,10 @@ class Borne:
                 self._over.append(self._with_entries.popleft())
             if total >= self._most:
                 return self._most
-        total += sum(self._bears(self._names[host], now_s)[0] for host in self._look_over())
+        total += sum(self._bears(self._names[host], now_s)[0] for host in self._list_last())
         return min(total, self._most) or self._most
 
-    def _look_over(self) -> list[int]:
+    def _list_last(self) -> list[int]:
         """Some of the hosts whose entries are all handed out: the last ones may still be under way."""
         return [self._over[-1 - position] for position in range(min(LOOKS, len(self._over)))]
 

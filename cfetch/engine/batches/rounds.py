@@ -33,7 +33,7 @@ MOST_MOVES = 16  # placements of one batch; so many take minutes, as volumes tha
 
 
 class Rounds:
-    """``places``: how many entries may be under way, by volume; together as many as the hosts bear now."""
+    """``slots``: how many entries may be under way, by volume; together as many as the hosts bear now."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Rounds:
         self._emit = outside.emit
         self._shares = VolumeSlots(concurrency, len(stagings.names))
         self._borne = borne
-        self.places = [concurrency] * len(stagings.names)
+        self.slots = [concurrency] * len(stagings.names)
 
     @property
     def is_over(self) -> bool:
@@ -110,15 +110,15 @@ class Rounds:
         self._shares.note_waits(now_s, [self._flights.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
         most = None if self._borne is None else self._borne.count(now_s)
-        self.places = self._shares.divide(has_work, running, most, is_last=self._arrivals.is_over)
+        self.slots = self._shares.divide(has_work, running, most, is_last=self._arrivals.is_over)
 
     def _has_work(self, index: int) -> bool:
-        """Whether entries are under way to the volume or wait for a place. It may be full, or paused."""
+        """Whether entries are under way to the volume or wait for a slot. It may be full, or paused."""
         unhanded = sum(staging.unhanded for staging in self._stagings.here(index))
         return bool(self._placer.view(index).queued or unhanded or self._watch.health.running[index])
 
     def _begin_batches(self, now_s: float) -> bool:
-        """Begin the batches for which volumes have places. Returns whether any was begun."""
+        """Begin the batches for which volumes have slots. Returns whether any was begun."""
         began = False
         for volume_index in range(len(self._names)):
             while (
@@ -139,8 +139,8 @@ class Rounds:
         here = self._stagings.here(volume_index)
         if here and self._placer.goes_by_speed and self._watch.health.is_new(volume_index):
             return False  # else the first and largest batches fill a volume that may be slow
-        places = self.places[volume_index]
-        return sum(staging.unhanded for staging in here) < places and len(here) < 2 * places + 2
+        slots = self.slots[volume_index]
+        return sum(staging.unhanded for staging in here) < slots and len(here) < 2 * slots + 2
 
     async def _arrive(self) -> None:
         batch = await self._arrivals.next(self._watch.leave_all)

@@ -19,7 +19,7 @@ Read in this order::
     loop:
         report what happened               a batch arrived, was written, failed; a volume's room and speed
         assign()                           a volume for each waiting batch that may have one
-        begin() for each free place        a queued batch starts; an idle volume may steal a queued one
+        begin() for each free slot         a queued batch starts; an idle volume may steal a queued one
         overdue()                          batches that had no place until their deadline
         sleep until next_s
 

@@ -1,14 +1,14 @@
 """The state of one placement: whether a batch waits, is queued or is being written, and where. Pure.
 
 A batch goes through three states. It *waits* until a volume is chosen; it is *queued* there until the
-volume has a free place; it is *started* until it is written. It is never divided. Its load is added at
+volume has a free slot; it is *started* until it is written. It is never divided. Its load is added at
 assignment and subtracted whenever it leaves: the load of a volume is always that of its unfinished batches.
 
 A volume is usable while its breaker is closed, and one failure opens it. After the pause one probe is let
 through: a small batch, whose end decides whether the breaker closes.
 
 Times are passed in and never go back. The caller works in rounds: report what happened, ``assign``,
-``begin`` for each free place, ``overdue``, then sleep until ``next_s`` at the longest.
+``begin`` for each free slot, ``overdue``, then sleep until ``next_s`` at the longest.
 """
 
 from bisect import insort
@@ -253,7 +253,7 @@ class Placer:
         return Placed(batch.number, choice.index, WHY[self._mode], choice)
 
     def begin(self, index: int, now_s: float) -> Placed | None:
-        """Start a batch on a free place: the volume's next queued one, or one of another queue, or None."""
+        """Start a batch on a free slot: the volume's next queued one, or one of another queue, or None."""
         volume = self._volumes[index]
         batch = next(iter(volume.queued.values()), None)
         if batch is None and volume.usable:

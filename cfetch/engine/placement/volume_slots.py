@@ -1,7 +1,7 @@
 """Limits how many entries each volume gets at a time: equally many, but fewer for a slow volume.
 
-A volume that writes less than its share of the network makes attempts wait. Each of them holds a place that
-another volume could use. So such a volume gets as many places as do not wait, and ``RESERVE`` more, which
+A volume that writes less than its share of the network makes attempts wait. Each of them holds a slot that
+another volume could use. So such a volume gets as many slots as do not wait, and ``RESERVE`` more, which
 keep it busy; the other volumes share the rest. If all volumes are too slow, all keep equally many.
 """
 
@@ -10,14 +10,14 @@ from math import ceil
 from typing import NamedTuple
 
 RESERVE = 1  # one waiting attempt, so that the volume never waits for the network
-IS_SLOW = 0.5  # waiting attempts on average; with fewer places a volume stays slow, as its reserve waits
+IS_SLOW = 0.5  # waiting attempts on average; with fewer slots a volume stays slow, as its reserve waits
 PERIOD_S = 0.5  # the time over which waiting attempts are averaged; not shorter than between two rounds
 
 
 class Load(NamedTuple):
     """The load of a volume: ``running`` entries, of which ``waiting`` wait to write, on average.
 
-    ``has_work``: entries for it are under way, or wait for a place.
+    ``has_work``: entries for it are under way, or wait for a slot.
     """
 
     has_work: bool
@@ -26,10 +26,10 @@ class Load(NamedTuple):
 
 
 class VolumeSlots:
-    """Divides a run's ``places`` among its volumes, by how many attempts have lately waited for each."""
+    """Divides a run's ``slots`` among its volumes, by how many attempts have lately waited for each."""
 
-    def __init__(self, places: int, volumes: int) -> None:
-        self._places = places
+    def __init__(self, slots: int, volumes: int) -> None:
+        self._slots = slots
         self._waiting = [0.0] * volumes
         self._looked_s = 0.0
         self._turn = 0
@@ -55,13 +55,13 @@ class VolumeSlots:
     ) -> list[int]:
         """The number of entries that each volume may have under way, at least 1.
 
-        ``borne``: no more than these run at the hosts now; None: as many as the run has places. ``is_last``:
-        no further batches come, so a slow volume that is alone at work holds nobody's places.
+        ``borne``: no more than these run at the hosts now; None: as many as the run has slots. ``is_last``:
+        no further batches come, so a slow volume that is alone at work holds nobody's slots.
         """
         waiting = [0.0] * len(running) if is_last and sum(has_work) == 1 else self._waiting
         loads = list(map(Load, has_work, running, waiting))
-        if borne is None or borne >= self._places:
-            return divide_slots(self._places, loads)
+        if borne is None or borne >= self._slots:
+            return divide_slots(self._slots, loads)
         return self._trim(divide_slots(borne, loads), loads, borne)
 
     def _trim(self, shares: list[int], loads: Sequence[Load], borne: int) -> list[int]:
@@ -79,21 +79,21 @@ class VolumeSlots:
         return shares
 
 
-def divide_slots(places: int, loads: Sequence[Load]) -> list[int]:
+def divide_slots(slots: int, loads: Sequence[Load]) -> list[int]:
     """The number of entries that each volume may have under way, at least 1; a volume without work gets all.
 
-    ``places`` are the run's.
+    ``slots`` are the run's.
     """
     at_work = sum(load.has_work for load in loads)
-    equal = max(1, ceil(places / max(1, at_work)))
-    shares = [equal if load.has_work else places for load in loads]
+    equal = max(1, ceil(slots / max(1, at_work)))
+    shares = [equal if load.has_work else slots for load in loads]
     slow = [index for index, load in enumerate(loads) if load.has_work and load.waiting >= IS_SLOW]
     if not slow or all(load.waiting >= IS_SLOW for load in loads):
         return shares
     for index in slow:
         needed = max(1, ceil(loads[index].running - loads[index].waiting)) + RESERVE
         shares[index] = min(equal, needed)
-    rest = places - sum(shares[index] for index in slow)
+    rest = slots - sum(shares[index] for index in slow)
     for index, load in enumerate(loads):
         if load.has_work and index not in slow:
             shares[index] = max(equal, ceil(rest / (at_work - len(slow))))

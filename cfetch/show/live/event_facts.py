@@ -108,7 +108,7 @@ def _width_fact(event: WidthChanged) -> Fact:
     text = f"{host}: {width_text(event)}: {reason}"
     return _fact(
         event, "width_changed", "info", text,
-        host=host, places=event.places, before=event.before, reason=reason,
+        host=host, places=event.slots, before=event.before, reason=reason,
     )  # fmt: skip
 
 

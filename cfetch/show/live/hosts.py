@@ -32,7 +32,7 @@ class SlowHosts:
     def apply(self, event: Event) -> None:
         """Update the state by one event."""
         if isinstance(event, WidthChanged):
-            self.widths[event.host] = event.places
+            self.widths[event.host] = event.slots
         elif isinstance(event, HostPaused):
             self._pauses[event.host] = event
         elif isinstance(event, BreakerClosed) and event.host is not None:
@@ -40,7 +40,7 @@ class SlowHosts:
         elif isinstance(event, RunStarted):
             self._usual = event.concurrency
 
-    def count_places(self, active: list[ActiveAttempt]) -> int:
+    def count_slots(self, active: list[ActiveAttempt]) -> int:
         """Downloads at a time: the host's limit, if all are from one host; else the run's setting."""
         hosts = {attempt.host for attempt in active}
         return self.widths.get(hosts.pop(), self._usual) if len(hosts) == 1 else self._usual
@@ -65,9 +65,9 @@ class SlowHosts:
             left_s = pause.t_s + pause.pause_s - now_s
             state: State = "out of use" if pause.is_failing else "paused"
             return state, f"{state} for {duration(left_s)}: {pause.reason}"
-        places = self.widths.get(name, self._usual)
-        if places < self._usual and attempts:
-            return "narrow", f"{places} at a time instead of {self._usual}"
+        slots = self.widths.get(name, self._usual)
+        if slots < self._usual and attempts:
+            return "narrow", f"{slots} at a time instead of {self._usual}"
         late = sum(attempt.state in ("slow", "straggler") for attempt in attempts)
         if late >= _LEAST_SLOW and 2 * late > len(attempts):
             return "slow", f"{late} of {len(attempts)} are slow"

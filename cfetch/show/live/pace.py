@@ -12,7 +12,7 @@ from cfetch.show.format import count
 
 WINDOW_S = 5.0  # as long as that of the rate
 READABLE_S = 1.0  # a row that lasts less than that cannot be read
-LEAST_FILES_PER_S = 10.0  # with fewer, the rows of a run of one or two places change slowly enough
+LEAST_FILES_PER_S = 10.0  # with fewer, the rows of a run of one or two slots change slowly enough
 
 
 class HostPace(NamedTuple):

@@ -85,8 +85,8 @@ def _join_parts(*parts: tuple[str, str]) -> Text:
 
 def _draw_title(view: View, run: RunStarted, progress: Progress, width: int) -> Text:
     limits = RunLimits.of(run.settings, run.concurrency)
-    places = max(view.hosts.count_places(progress.active), len({attempt.id for attempt in progress.active}))
-    setup = describe_setup(limits, places)
+    slots = max(view.hosts.count_slots(progress.active), len({attempt.id for attempt in progress.active}))
+    setup = describe_setup(limits, slots)
     age = duration(view.t_s)
     word, style = ("stopping", "bold yellow") if view.stopping else ("cfetch", "bold")
     if width - len(f"{word} to  {setup}  {age}") >= LEAST_NAME:

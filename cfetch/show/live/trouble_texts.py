@@ -91,7 +91,7 @@ def share_text(share: float | None) -> str:
 
 def width_text(event: WidthChanged) -> str:
     """The new and the former limit of a host."""
-    return f"{plural(event.places, 'download')} at a time instead of {event.before}"
+    return f"{plural(event.slots, 'download')} at a time instead of {event.before}"
 
 
 def min_rate_text(event: MinRateWaived) -> str:

@@ -8,7 +8,7 @@ Python computes everything that is shown, as one document; the scripts in ``asse
     run_names.py     names of runs and titles of pages
     overview.py      its first part: figures, differences of two runs, settings
     run_part.py      one run: charts and tables, in one pass over its records
-    timeline.py      attempts as bars in lanes        throughput.py   bytes by host, places in use, events
+    timeline.py      attempts as bars in lanes        throughput.py   bytes by host, slots in use, events
     file_times.py    distributions of file times      time_bins.py    sums over time in bounded memory
     html.py          template, styles, scripts and document as one file
 

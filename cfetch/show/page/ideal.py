@@ -2,8 +2,8 @@
 
 Two bounds, of which the longer counts:
 
-- places: each file takes as long as is usual at its host (the median wait for a first byte, then the median
-  rate), or as long as it took if that was less; the places, as many as were in use at once, are never idle;
+- slots: each file takes as long as is usual at its host (the median wait for a first byte, then the median
+  rate), or as long as it took if that was less; the slots, as many as were in use at once, are never idle;
 - the link: all bytes that are in files come at the highest rate that the run kept for a tenth of its time.
 
 The run itself takes at least as long as either, so it is never better than its ideal.
@@ -23,7 +23,7 @@ LEAST_S = 1e-3
 
 
 class _Host:
-    """The files of one host: how long each held its places, its bytes, and its wait for a first byte."""
+    """The files of one host: how long each held its slots, its bytes, and its wait for a first byte."""
 
     def __init__(self) -> None:
         self.held_s, self.bytes, self.waited_s = array("d"), array("d"), array("d")
@@ -70,10 +70,10 @@ class IdealBuilder:
         """The ideal of a run that took ``elapsed_s``; None if nothing came."""
         if self._useful_bytes <= 0 or elapsed_s < LEAST_S:
             return None
-        ideal_s = max(self._by_places_s(), self._by_link_s(elapsed_s))
+        ideal_s = max(self._by_slots_s(), self._by_link_s(elapsed_s))
         return max(LEAST_S, min(ideal_s, elapsed_s))
 
-    def _by_places_s(self) -> float:
+    def _by_slots_s(self) -> float:
         return sum(host.usual_s() for host in self._hosts.values()) / _count_at_once(self._spans)
 
     def _by_link_s(self, elapsed_s: float) -> float:

@@ -21,7 +21,7 @@ from cfetch.show.saved_time import SavingVerdict, list_verdicts
 MOST_BARS = 6000
 MOST_STORIES = 1500
 MOST_TOLD = 2 * MOST_BARS  # attempts with a story: each has a bar of its own and a line
-MOST_LANES = 1024  # more are thinner than a pixel; places then share a lane
+MOST_LANES = 1024  # more are thinner than a pixel; slots then share a lane
 OUTCOMES = ("done", "cut", "error", "helper", "under way")
 _CODES = {"done": 0, "straggler": 1, "lost": 1, "moved": 1, "stalled": 2, "error": 2, "expired": 2}
 _HELPER, _UNDER_WAY = 3, 4
@@ -81,12 +81,12 @@ class TimelineBuilder:
         for attempt in active:
             spans.append((max(0.0, end_s - attempt.elapsed_s), end_s, _UNDER_WAY, len(stories)))
             stories.append(_tell_active(attempt))
-        bars, places = lay_out(spans)
-        bars, lanes = _merge_lanes(bars, places)
+        bars, slots = lay_out(spans)
+        bars, lanes = _merge_lanes(bars, slots)
         attempts = len(bars)
         bars = merge_bars(bars, lanes, end_s)
         merged = f"; {attempts:,} attempts in {len(bars):,} bars" if attempts > len(bars) else ""
-        each = "each slot" if lanes == places else f"every {-(-places // lanes)} slots"
+        each = "each slot" if lanes == slots else f"every {-(-slots // lanes)} slots"
         return Timeline(
             title="Attempts",
             note=f"a lane for {each}, a bar for each attempt{merged}; drag to zoom",
@@ -122,12 +122,12 @@ def lay_out(spans: Iterable[tuple[float, float, int, int]]) -> tuple[list[Bar], 
     return bars, lanes
 
 
-def _merge_lanes(bars: list[Bar], places: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
-    """Let neighbouring places share a lane if there are more than ``most``; the bars, and the lanes."""
-    together = max(1, -(-places // most))
+def _merge_lanes(bars: list[Bar], slots: int, most: int = MOST_LANES) -> tuple[list[Bar], int]:
+    """Let neighbouring slots share a lane if there are more than ``most``; the bars, and the lanes."""
+    together = max(1, -(-slots // most))
     if together == 1:
-        return bars, places
-    return [bar._replace(lane=bar.lane // together) for bar in bars], -(-places // together)
+        return bars, slots
+    return [bar._replace(lane=bar.lane // together) for bar in bars], -(-slots // together)
 
 
 def _choose_told(notable: "list[_Notable]") -> "list[_Notable]":

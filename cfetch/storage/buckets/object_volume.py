@@ -287,10 +287,10 @@ class ObjectStoreVolume:
     def abandon(self, why: str) -> None:
         """Cancel the calls under way; ``is_stuck`` until the store answers again."""
 
-        async def look() -> None:
+        async def probe() -> None:
             await self._store.find_object(BEGUN)
 
-        self._calls.abandon(why, look)
+        self._calls.abandon(why, probe)
 
     async def close(self) -> None:
         """Wait until unwanted uploads and objects are removed, unless the store does not answer."""

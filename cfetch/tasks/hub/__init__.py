@@ -6,7 +6,7 @@ and the order to stop, if there is one.
 
 ::
 
-    task:   every second: send a beat (attempts under way, places wanted at each host, samples of speed)
+    task:   every second: send a beat (attempts under way, slots wanted at each host, samples of speed)
             answer: follow its leases, judge by its baseline, stop if ordered to
             no answer for 8 s: use fixed limits and the task's own files, and try again
     hub:    a beat comes: update the task, divide the hosts, answer; forget tasks silent for 10 s

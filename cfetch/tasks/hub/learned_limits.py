@@ -91,9 +91,9 @@ class LearnedLimits:
         late_s = now_s - since_s - grown_s
         if late_s <= 0:
             return int(limit.served * 2 ** (max(0.0, now_s - since_s) / DOUBLED_S))
-        places = int(limit.ceiling * (1 + SLOWLY * late_s))
-        if places > FORGOTTEN * limit.ceiling:
+        slots = int(limit.ceiling * (1 + SLOWLY * late_s))
+        if slots > FORGOTTEN * limit.ceiling:
             del self._limits[host]
             self.resetting.pop(host, None)
             return None
-        return places
+        return slots

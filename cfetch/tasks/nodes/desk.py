@@ -79,12 +79,12 @@ class Desk:
                 self._beats.begin()
                 while not self._ending.wait(LOOK_S):
                     self._waited_s += LOOK_S
-                    self._look()
+                    self._poll()
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             self._crew.fail(error)
 
-    def _look(self) -> None:
-        """Take in all that nodes have said and brought since the last look, and answer them."""
+    def _poll(self) -> None:
+        """Take in all that nodes have said and brought since the last time, and answer them."""
         self._settle()
         asks = list(self._mail.read_asks())
         for ask in asks:

@@ -33,7 +33,7 @@ class LeadersRun:
         self._receipts = receipts
         self._epoch = epoch
         self._has_leader = has_leader
-        self._looked_s = -COURSE_S
+        self._asked_s = -COURSE_S
         self._is_over = False
         self.is_whole = False
         self.fault: LocalFault | None = None
@@ -42,10 +42,10 @@ class LeadersRun:
         """Whether a share has been brought."""
         return os.path.exists(self._receipts / share_receipt_name(self._epoch, share))
 
-    def look(self) -> bool:
-        """Look whether it is over, at most once a second."""
+    def poll_over(self) -> bool:
+        """Ask the disk whether it is over, at most once a second."""
         now_s = time.monotonic()
-        if not self._is_over and now_s - self._looked_s >= COURSE_S:
+        if not self._is_over and now_s - self._asked_s >= COURSE_S:
             path = find_over(self._receipts, self._epoch)
             with on_disk(path), suppress(FileNotFoundError):
                 said = path.read_text("utf-8")
@@ -54,7 +54,7 @@ class LeadersRun:
             self._is_over = (
                 self._is_over or os.path.exists(self._receipts / STOP_NAME) or not self._has_leader()
             )
-            self._looked_s = time.monotonic()
+            self._asked_s = time.monotonic()
         return self._is_over
 
 
@@ -122,7 +122,7 @@ class RemoteShares(OneVolume):
     def is_over(self) -> bool:
         """Whether the leader has said so, or its run has ended."""
         with self._lock:
-            is_over = self._run.look()
+            is_over = self._run.poll_over()
             self.fault = self._run.fault
             return is_over
 
@@ -138,7 +138,7 @@ class RemoteShares(OneVolume):
 
     def _wait(self, dead: int | None) -> Turn | None:
         with self._lock, self._mail.on_board():
-            if self._run.look() or not self._volumes:
+            if self._run.poll_over() or not self._volumes:
                 return None
             self._beats.begin()
             if self._name != self._beats.name:  # others have taken this node for dead, with all that it asked

@@ -124,14 +124,14 @@ class Units:
     """The states of all shares of a run. Its keeper lets one thread at a time use it.
 
     Leases are measured in seconds in which this process was at work: ``now_s``, a monotonic clock, counts for
-    at most ``TICK_S`` between two looks at it.
+    at most ``TICK_S`` between two readings.
     """
 
     def __init__(self, now_s: Callable[[], float], units: int = 0) -> None:
         self._units = [Unit() for _ in range(units)]
         self._held: set[int] = set()
         self._now_s = now_s
-        self._looked_s = now_s()
+        self._read_s = now_s()
         self._passed_s = 0.0
         self.left = units
 
@@ -166,16 +166,16 @@ class Units:
 
     def make_claim(self, share: int, task: int) -> Claimed:
         """The wish of a task to have the share now."""
-        now_s = self._look()
+        now_s = self._advance_clock()
         return Claimed(task, self._units[share].volume, now_s, now_s + LEASE_S)
 
     def renew(self, share: int, task: int) -> None:
         """Lengthen the task's lease, as it has been heard."""
-        self.step(share, Renewed(task, self._look() + LEASE_S))
+        self.step(share, Renewed(task, self._advance_clock() + LEASE_S))
 
     def find_silent(self, volumes: Collection[int] | None = None) -> int | None:
         """Find a share whose task has not been heard, and which has no copy yet; ``volumes``: for these."""
-        now_s = self._look()
+        now_s = self._advance_clock()
         silent = (
             share
             for share in self._held
@@ -189,10 +189,11 @@ class Units:
         """The shares that tasks have."""
         return sorted(self._held)
 
-    def _look(self) -> float:
+    def _advance_clock(self) -> float:
+        """Let pass what has passed, but no more than ``TICK_S`` at once. Returns this clock, in seconds."""
         now_s = self._now_s()
-        self._passed_s += min(now_s - self._looked_s, TICK_S)
-        self._looked_s = now_s
+        self._passed_s += min(now_s - self._read_s, TICK_S)
+        self._read_s = now_s
         return self._passed_s
 
 

@@ -212,7 +212,7 @@ class Driver:
             self._account,
             self._now,
             run.emit,
-            places=setup.settings.per_host or setup.settings.concurrency,
+            slots=setup.settings.per_host or setup.settings.concurrency,
         )
 
     def bring(self) -> CfetchError | None:

@@ -22,7 +22,7 @@ from cfetch.tasks.hub.registry import ClusterView
 class LiveView:
     """``files`` are the plan's, ``counts`` the run's, and ``account`` knows the entries that have ended.
 
-    ``places``: downloads at a time at one host.
+    ``slots``: downloads at a time at one host.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class LiveView:
         now_s: Callable[[], float],
         emit: Listener,
         *,
-        places: int,
+        slots: int,
     ) -> None:
         self._files = files
         self._counts = counts
         self._account = account
         self._now_s = now_s
         self._emit = emit
-        self._places = places
+        self._slots = slots
         self._slow: set[str] = set()
         self._limits: dict[str, int] = {}
 
@@ -50,12 +50,12 @@ class LiveView:
             if executor.share is not None and executor.name not in self._slow:
                 self._slow.add(executor.name)
                 self._emit(ExecutorSlow(t_s=self._now_s(), executor=executor.name, share=executor.share))
-        for host, places in seen.resetting.items():
-            before = self._limits.get(host, self._places)
-            if places != before:
-                self._limits[host] = places
+        for host, slots in seen.resetting.items():
+            before = self._limits.get(host, self._slots)
+            if slots != before:
+                self._limits[host] = slots
                 now_s = self._now_s()
-                self._emit(WidthChanged(t_s=now_s, host=host, places=places, before=before, reason=RESETS))
+                self._emit(WidthChanged(t_s=now_s, host=host, slots=slots, before=before, reason=RESETS))
         self._emit(msgspec.structs.replace(self._progress(seen), volumes=list(volumes)))
 
     def _progress(self, seen: ClusterView) -> Progress:

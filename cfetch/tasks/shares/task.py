@@ -73,7 +73,7 @@ MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
 UNKNOWN = -1
 OpenLinks = Callable[[ExitStack], UrlRefresher]  # the stack closes it
-LEAST_FIRST = 2  # places with which a task begins at a host, however many others do
+LEAST_FIRST = 2  # slots with which a task begins at a host, however many others do
 SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
 
 
@@ -247,7 +247,7 @@ class Reporter:
 
     def _begin_report(self) -> TaskReport:
         settings = self._spec.settings
-        places = settings.most_at_once if self._spec.searches else settings.concurrency
+        slots = settings.most_at_once if self._spec.searches else settings.concurrency
         return TaskReport(
             instant=self._spec.instant,
             epoch=self._spec.epoch,
@@ -257,7 +257,7 @@ class Reporter:
             executor=self._copy.executor,
             volume=self._spec.place.root if self._spec.volumes else "",
             events=self._events,
-            digest=make_digest([record for record in self._records if record.is_in_place], places=places),
+            digest=make_digest([record for record in self._records if record.is_in_place], slots=slots),
         )
 
 
@@ -332,7 +332,7 @@ async def run_pool(
 
 
 def _limit_pool(pool: Pool, share: Share, settings: Settings) -> LeasedPool:
-    """Let the pool begin with few places, and have the task's part of each limit without the hub."""
+    """Let the pool begin with few slots, and have the task's part of each limit without the hub."""
     if share.sharers > 1:
         pool.begin_with(max(LEAST_FIRST, settings.concurrency // share.sharers))
     limit = settings.per_host and max(1, settings.per_host // share.sharers)

@@ -20,7 +20,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
     ``volumes``: instead of ``place``, if there are several. ``grants``: a directory in which ``t<number>``
     stands for as long as that task has its share; "": only the parent of a task takes its share from it.
-    ``searches``: a task may try more places at a host; with very many tasks, each would measure the others.
+    ``searches``: a task may try more slots at a host; with very many tasks, each would measure the others.
     """
 
     settings: Settings

@@ -25,28 +25,28 @@ def make(most=16):
 def take(schedule, hosts):
     """Hand out all entries, and begin an attempt of each."""
     while (index := schedule.take(0.0, lambda *_: 0.0)) is not None:
-        hosts.take_place("ab"[HOST_OF[index]])
+        hosts.take_slot("ab"[HOST_OF[index]])
 
 
 def test_hosts_with_entries_left_count_by_what_they_bear():
-    """Never more than the run has places for; afterwards, what still runs there."""
+    """Never more than the run has slots for; afterwards, what still runs there."""
     schedule, hosts, borne = make()
     assert borne.count(0.0) == 8
     assert make(most=6)[2].count(0.0) == 6
     take(schedule, hosts)
     assert borne.count(0.0) == 6
     for _ in range(4):
-        hosts.free_place("b", 1.0)
+        hosts.free_slot("b", 1.0)
     assert borne.count(1.0) == 2
 
 
 def test_a_host_that_throttles_leaves_the_volumes_what_the_others_bear():
-    """None while it pauses, and half of its places after that."""
+    """None while it pauses, and half of its slots after that."""
     _, hosts, borne = make()
-    hosts.take_place("b")
+    hosts.take_slot("b")
     error = Throttled("slow down", http_status=429, retry_after_s=10.0)
     hosts.note_end("b", error, 1.0, started_s=0.0, received=0, jitter=0.5)
-    hosts.free_place("b", 1.0)
+    hosts.free_slot("b", 1.0)
     assert (borne.count(2.0), borne.count(12.0)) == (4, 6)
 
 
@@ -55,7 +55,7 @@ def test_entries_that_a_failed_volume_gives_back_count_again():
     schedule, hosts, borne = make()
     take(schedule, hosts)
     for name in "aabbbb":
-        hosts.free_place(name, 1.0)
+        hosts.free_slot(name, 1.0)
     assert borne.count(1.0) == 16  # nobody bears anything: the run's own number
     schedule.withdraw(0)
     assert borne.count(1.0) == 4

@@ -220,7 +220,7 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
     """A LocalFault, with a receipt that counts for nothing; no directory is made where none was."""
     epoch = Path(directory_destination(tmp_path / "to", "i", 1).fence)
     if trouble == "not shared":
-        spec = msgspec.structs.replace(spec, place=directory_destination(tmp_path / "nowhere", "i", 1))
+        spec = msgspec.structs.replace(spec, slot=directory_destination(tmp_path / "nowhere", "i", 1))
     elif trouble == "taken over":
         epoch.rmdir()
     else:
@@ -271,7 +271,7 @@ def test_limits_of_the_run_are_shared_by_its_tasks():
 def test_tasks_begin_at_a_host_with_the_places_of_one(tmp_path, monkeypatch, sharers, begun):
     """All together, but each with two at least: a host that bears little refuses few requests then."""
     seen: list[int] = []
-    monkeypatch.setattr(Pool, "begin_with", lambda _, places: seen.append(places))
+    monkeypatch.setattr(Pool, "begin_with", lambda _, slots: seen.append(slots))
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)._replace(sharers=sharers)
         spec = spec_of(tmp_path, Settings(to=(str(tmp_path / "to"),), concurrency=16))
@@ -280,7 +280,7 @@ def test_tasks_begin_at_a_host_with_the_places_of_one(tmp_path, monkeypatch, sha
 
 
 def test_a_task_does_not_search_for_more_places():
-    """Tasks would measure one another, so each keeps the places that it has at the start."""
+    """Tasks would measure one another, so each keeps the slots that it has at the start."""
     for settings in (Settings(), Settings(max_concurrency=48)):
         assert settings.most_at_once > settings.concurrency
         assert divide_limits(settings, 4, 8).most_at_once == settings.concurrency

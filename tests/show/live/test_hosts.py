@@ -46,8 +46,8 @@ def test_a_pause_is_named_until_it_is_over():
 
 def test_a_host_with_fewer_places():
     """As long as it has downloads; one with more than at first is not slow."""
-    narrow = WidthChanged(t_s=1.0, host="h", places=2, before=4, reason="stragglers")
-    wide = WidthChanged(t_s=1.0, host="h", places=8, before=4, reason="faster")
+    narrow = WidthChanged(t_s=1.0, host="h", slots=2, before=4, reason="stragglers")
+    wide = WidthChanged(t_s=1.0, host="h", slots=8, before=4, reason="faster")
     assert states(downloads("h", "ok"), 2.0, narrow) == [("h", "narrow", 1)]
     assert states([], 2.0, narrow) == []
     assert states(downloads("h", "ok"), 2.0, wide) == []
@@ -55,10 +55,10 @@ def test_a_host_with_fewer_places():
 
 def test_downloads_at_a_time():
     """Those of the host, where all come from one."""
-    state = hosts(WidthChanged(t_s=1.0, host="h", places=2, before=4, reason="stragglers"))
-    assert state.count_places(downloads("h", "ok")) == 2
-    assert state.count_places([*downloads("h", "ok"), *downloads("g", "ok")]) == 4
-    assert state.count_places([]) == 4
+    state = hosts(WidthChanged(t_s=1.0, host="h", slots=2, before=4, reason="stragglers"))
+    assert state.count_slots(downloads("h", "ok")) == 2
+    assert state.count_slots([*downloads("h", "ok"), *downloads("g", "ok")]) == 4
+    assert state.count_slots([]) == 4
 
 
 def test_the_panel_is_bounded_and_printable():

@@ -190,7 +190,7 @@ def test_a_host_that_is_left_alone_is_named():
 
 def test_a_change_of_width_is_told_with_its_reason():
     """More or fewer at a time, and why; not for ever."""
-    narrower = WidthChanged(t_s=3.0, host="h\x1b", places=8, before=16, reason="9 of 10 were stragglers")
+    narrower = WidthChanged(t_s=3.0, host="h\x1b", slots=8, before=16, reason="9 of 10 were stragglers")
     assert write_events(plain_lines, narrower) == [
         "[   3.0s] h\\x1b: 8 downloads at a time instead of 16: 9 of 10 were stragglers"
     ]

@@ -174,7 +174,7 @@ def test_notes_keep_the_last_three():
     assert [note.kind for note in shown.notes] == ["retry", "fallback", "pause"]
     assert shown.notes[2].text == "HTTP 429; no request there for 4.0s"
     for places in (8, 4):
-        shown.apply(WidthChanged(t_s=13.0, host="h", places=places, before=2 * places, reason="slow"))
+        shown.apply(WidthChanged(t_s=13.0, host="h", slots=places, before=2 * places, reason="slow"))
     shown.apply(SlowdownSeen(t_s=14.0, active=16, reason="7 of 16 are slow at once"))
     assert [note.kind for note in shown.notes] == ["pause", "width", "slowdown"]
     assert shown.notes[1].text == "4 downloads at a time instead of 8: slow"

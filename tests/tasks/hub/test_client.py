@@ -153,7 +153,7 @@ def test_hosts_that_reset_connections_or_do_not_answer_are_told_once():
     """A width that the policy has chosen is no refusal."""
     beats = BeatMaker(beat(1), shown=1, now_s=lambda: 1.0)
     for host, is_refused in (("h", True), ("other", False)):
-        beats(WidthChanged(t_s=1.0, host=host, places=4, before=8, reason="r", is_refused=is_refused))
+        beats(WidthChanged(t_s=1.0, host=host, slots=4, before=8, reason="r", is_refused=is_refused))
     beats(HostPaused(t_s=1.0, host="dead", pause_s=1.0, reason="r", is_failing=True))
     first, second = beats.make_beat({}), beats.make_beat({})
     assert (first.resetting, first.failing, first.pauses) == (["h"], ["dead"], {})

@@ -53,7 +53,7 @@ def report(*records, number=0, task=1, share=0, events=()):
         task=task,
         number=number,
         events=list(events),
-        digest=make_digest([record for record in records if record.is_in_place], places=4),
+        digest=make_digest([record for record in records if record.is_in_place], slots=4),
     )
     return encode_report(head, records)
 

@@ -125,11 +125,11 @@ def table(tmp_path):
             """Let the node ask for a share, and the desk answer. Returns the answer."""
             ask = Ask(node="b", number=len(self.said) + 100, volumes=[0], **words)
             self.mail.ask(ask)
-            self.look()
+            self.hear()
             return self.mail.take_given(ask.name)
 
-        def look(self):
-            self.desk._look()
+        def hear(self):
+            self.desk._poll()
             self.desk._hear({"b"})
 
     return Table()
@@ -141,7 +141,7 @@ def test_a_dead_node_is_fenced_before_others_get_its_share(table):
     assert table.mail.is_granted(1)
     table.beats.is_dead = True
     table.said.clear()
-    table.look()
+    table.hear()
     assert table.said == [("fence", 1), ("read receipts",), ("bury", 1)]
     assert table.give() is None  # it has to come back under another name
 
@@ -151,11 +151,11 @@ def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table
     assert table.give().task == 1
     table.said.clear()
     table.mail.ask(Ask(node="b", number=2, refused=Refusal(1, "is full", no_room=True)))
-    table.look()
+    table.hear()
     assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
     assert table.give().task == 2
     table.mail.ask(Ask(node="b", number=3, refused=Refusal(2, "does not answer")))
-    table.look()
+    table.hear()
     assert table.give() is None
 
 
@@ -187,7 +187,7 @@ def test_a_node_ends_as_the_leader_does(table):
     """With the same fault; without a word of the leader it looks at the plan again, when its run is over."""
     table.placed.is_whole, table.placed.fault = True, VolumeFault("no volume has room")
     assert not table.remote.is_over()
-    table.look()
+    table.hear()
     table.run._looked_s = -1e9
     assert table.remote.is_over()
     assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")

@@ -21,7 +21,7 @@ def shown():
             tally(event)
         for one in records:
             account.add(one.id)
-        LiveView(files, tally.live, account, lambda: 7.0, events.append, places=16).show(seen)
+        LiveView(files, tally.live, account, lambda: 7.0, events.append, slots=16).show(seen)
         (live,) = [event for event in events if isinstance(event, Progress)]
         return live, tally.summary(7.0)
 
@@ -74,7 +74,7 @@ def test_never_more_files_than_there_are(shown):
 def test_an_executor_is_called_slow_once():
     """When it is first seen to be, and not each time that it is shown."""
     events: list[Event] = []
-    view = LiveView(1, Tally().live, Account(), lambda: 7.0, events.append, places=16)
+    view = LiveView(1, Tally().live, Account(), lambda: 7.0, events.append, slots=16)
     fast = ExecutorView(name="a", tasks=1, files=0, rate_bps=9.0, share=None)
     slow = ExecutorView(name="b", tasks=1, files=0, rate_bps=1.0, share=0.1)
     for executors in ([fast], [fast, slow], [fast, slow]):
@@ -88,8 +88,8 @@ def test_an_executor_is_called_slow_once():
 def test_a_limit_of_all_tasks_at_a_host_is_shown_when_it_changes():
     """The end of the run is explained by it."""
     events: list[Event] = []
-    view = LiveView(1, Tally().live, Account(), lambda: 7.0, events.append, places=16)
-    for places in (8, 8, 9):
-        view.show(EMPTY_VIEW._replace(resetting={"h": places}))
-    changes = [(event.before, event.places) for event in events if isinstance(event, WidthChanged)]
+    view = LiveView(1, Tally().live, Account(), lambda: 7.0, events.append, slots=16)
+    for slots in (8, 8, 9):
+        view.show(EMPTY_VIEW._replace(resetting={"h": slots}))
+    changes = [(event.before, event.slots) for event in events if isinstance(event, WidthChanged)]
     assert changes == [(16, 8), (8, 9)]

@@ -102,7 +102,7 @@ class FeedPlans:
         """
         begun, sparing, foreign, older = [], [], [], []
         for entry in entries:
-            here = self._own.look(entry.path, homes)
+            here = self._own.find_here(entry.path, homes)
             own = [file for file in here if file.is_own]
             sparing.append(
                 msgspec.structs.replace(entry, replaces=tuple(file.identity.content for file in own))
@@ -203,7 +203,7 @@ class FeedPlans:
         """
         with closing(self.mirror.open_volumes()) as volumes:
             homes = Homes(volumes.local)
-            here = {path: self._own.look(path, homes) for path in paths}
+            here = {path: self._own.find_here(path, homes) for path in paths}
             standing = sum(any(file.is_own for file in files) for files in here.values())
             refusal = self._limit.take(standing, self._clock.monotonic(), self._own.count)
             if refusal is not None:
@@ -239,7 +239,7 @@ class FeedPlans:
         count = 0
         with closing(self.mirror.open_volumes()) as volumes:
             homes = Homes(volumes.local)
-            own = {change.path: self._own.look(change.path, homes) for change in deletes if wanted}
+            own = {change.path: self._own.find_here(change.path, homes) for change in deletes if wanted}
             for directory in volumes.local if wanted else ():
                 paths = [
                     path
@@ -253,7 +253,7 @@ class FeedPlans:
                 self._own.begin(
                     (entry.path, prove_by(entry))
                     for entry, _ in equal.values()
-                    if not self._own.look(entry.path, homes)
+                    if not self._own.find_here(entry.path, homes)
                 )
                 for path, (entry, identity) in equal.items():
                     if directory.move(path, entry.path, identity):

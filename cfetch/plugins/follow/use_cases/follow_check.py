@@ -25,7 +25,7 @@ from cfetch.plugins.follow.server.source_root import STATE_DIRECTORY
 from cfetch.plugins.follow.snapshot import Snapshot
 from cfetch.run.directories import require_directory
 from cfetch.run.open_manifest import shown_name
-from cfetch.storage.name_folding import look_for_folding
+from cfetch.storage.name_folding import read_folding
 from cfetch.storage.tree import ReadOnlyTree
 from cfetch.wire.network import Network, make_network
 
@@ -53,7 +53,7 @@ def open_feed_verification(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cfetch-")))
         snapshot = stack.enter_context(Snapshot(scratch / "snapshot"))
         asyncio.run(_read_all(feed, paths, snapshot, make_network(settings.network, env), clock))
-        folding = join_foldings([look_for_folding(root) for root in where.directories])
+        folding = join_foldings([read_folding(root) for root in where.directories])
         plan = stack.enter_context(
             freeze_entries(_list_entries(snapshot), name=shown_name(feed), directory=scratch, folding=folding)
         )

@@ -74,7 +74,7 @@ class Mirror:
             for directory in volumes.local:
                 for path in self._list_files(Path(directory.root)):
                     identity = directory.identify(path) if paths.takes(path) else None
-                    if identity is None or all(file.is_own for file in self.own.look(path, homes)):
+                    if identity is None or all(file.is_own for file in self.own.find_here(path, homes)):
                         continue
                     self.own.enter(Own(path, str(directory.root), identity), None)
                     count += 1
@@ -91,7 +91,7 @@ class Mirror:
                 for path in self._list_files(Path(directory.root)):
                     if has(path) or not paths.takes(path):
                         continue
-                    if any(file.is_own for file in self.own.look(path, homes)):
+                    if any(file.is_own for file in self.own.find_here(path, homes)):
                         own[path] = None
                     else:
                         others += 1

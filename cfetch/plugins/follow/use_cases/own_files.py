@@ -93,7 +93,7 @@ class OwnFiles:
             self._database.execute("COMMIT")
         self._database.close()
 
-    def look(self, path: SafePath, homes: Homes) -> list[FileHere]:
+    def find_here(self, path: SafePath, homes: Homes) -> list[FileHere]:
         """Find the regular files at ``path`` in the directories, and tell which of them are own.
 
         Raises LocalFault.
@@ -165,7 +165,7 @@ class OwnFiles:
             rows = self._database.execute("SELECT path, proof FROM begun").fetchall()
             begun = [(safe_path(path), str(proof)) for path, proof in rows]
         for path, proof in begun:
-            for file in self.look(path, homes):
+            for file in self.find_here(path, homes):
                 if not file.is_own and _proves(file.directory, path, file.identity, proof):
                     self.enter(Own(path, str(file.directory.root), file.identity), proof)
         self.end()

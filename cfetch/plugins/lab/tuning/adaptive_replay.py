@@ -1,10 +1,10 @@
 """Replays a recorded run as it would have been under another multiplier of the adaptive policy. Pure.
 
 The real policy, ``straggler.adaptive``, judges the recorded progress at its own ticks; it is not imitated.
-Files are scheduled in the order of their starts on as many places as were ever busy at once, each after the
-time for which a place was empty between two files of the run. A cancelled attempt is followed by the file's
+Files are scheduled in the order of their starts on as many slots as were ever busy at once, each after the
+time for which a slot was empty between two files of the run. A cancelled attempt is followed by the file's
 own next one, if the record has it, or else by a recorded attempt, perhaps a slow one, of another file of that
-host and about that size. Places that are idle at the end help as in the engine, by the same pure
+host and about that size. Slots that are idle at the end help as in the engine, by the same pure
 ``engine.segment_split``.
 """
 
@@ -32,13 +32,13 @@ _BEGINS, _ENDS, _STALLS = range(3)
 
 
 class Stage(NamedTuple):
-    """A run ready for replay: its files by start, its places, and the time a place loses between two files.
+    """A run ready for replay: its files by start, its slots, and the time a slot loses between two files.
 
     ``tail_s``: from the last byte until the last file was in place.
     """
 
     files: Sequence[RecordedFile]
-    places: int
+    slots: int
     gap_s: float
     stall_timeout_s: float
     resumes: bool
@@ -70,13 +70,13 @@ def prepare_stage(
         return None
     for of_host in attempts.values():
         of_host.sort()
-    places = _count_places(files)
+    slots = _count_slots(files)
     known = [file.resumes for file in files if file.resumes is not None]
     first_s = min(file.start_s for file in files)
     return Stage(
         files=files,
-        places=places,
-        gap_s=_measure_gap_s(files, places),
+        slots=slots,
+        gap_s=_measure_gap_s(files, slots),
         stall_timeout_s=stall_timeout_s,
         resumes=sum(known) * 2 >= len(known),
         attempts=attempts,
@@ -101,7 +101,7 @@ def _measure_pace(curve: TuningCurve) -> tuple[float, float] | None:
     return curve.first_byte_s, max(0.0, lasted_s - curve.first_byte_s) / received
 
 
-def _count_places(files: Sequence[RecordedFile]) -> int:
+def _count_slots(files: Sequence[RecordedFile]) -> int:
     """The most files under way at once."""
     steps = sorted([(file.start_s, 1) for file in files] + [(file.end_s, -1) for file in files])
     most = now = 0
@@ -111,11 +111,11 @@ def _count_places(files: Sequence[RecordedFile]) -> int:
     return most
 
 
-def _measure_gap_s(files: Sequence[RecordedFile], places: int) -> float:
-    """The mean seconds that a place loses between two files, as long as there are files to start."""
+def _measure_gap_s(files: Sequence[RecordedFile], slots: int) -> float:
+    """The mean seconds that a slot loses between two files, as long as there are files to start."""
     first_s, last_s = files[0].start_s, files[-1].start_s
     busy_s = sum(min(file.end_s, last_s) - file.start_s for file in files)
-    return max(0.0, (places * (last_s - first_s) - busy_s) / len(files))
+    return max(0.0, (slots * (last_s - first_s) - busy_s) / len(files))
 
 
 @dataclass(eq=False)
@@ -157,7 +157,7 @@ class _Play:
     def __init__(self, stage: Stage, multiplier: float | None) -> None:
         self._stage = stage
         self._policy = multiplier and Adaptive(
-            StragglerConfig(multiplier=multiplier), concurrency=stage.places, knowledge=NOTHING, wall_s=0.0
+            StragglerConfig(multiplier=multiplier), concurrency=stage.slots, knowledge=NOTHING, wall_s=0.0
         )
         self._running: dict[int, _Attempt] = {}  # helpers have negative keys
         self._events: list[tuple[float, int, int, int]] = []  # when, what, key, of which plan for that key
@@ -167,12 +167,12 @@ class _Play:
         self._alone_s: dict[int, list[float]] = {}  # when flagged attempts would have ended
         self._next = 0
         self._helpers = 0
-        self._starting = 0  # files that have a place, and wait for their start
+        self._starting = 0  # files that have a slot, and wait for their start
         self._last_s = 0.0
         self._flagged = self._alarms = self._twice = 0
 
     def run(self) -> ReplayResult:
-        for _ in range(self._stage.places):
+        for _ in range(self._stage.slots):
             self._take_next(0.0, 0.0)
         tick_s = self._policy.tick_s if self._policy else math.inf
         check_s = tick_s
@@ -195,7 +195,7 @@ class _Play:
         return ReplayResult(self._last_s + self._stage.tail_s, self._flagged, self._alarms, self._twice)
 
     def _take_next(self, now_s: float, gap_s: float) -> None:
-        """Let the next file begin on a free place, after the time that the place loses between two files."""
+        """Let the next file begin on a free slot, after the time that the slot loses between two files."""
         if self._next < len(self._stage.files):
             file = self._stage.files[self._next]
             heapq.heappush(self._events, (now_s + gap_s + file.lead_s, _BEGINS, self._next, 0))
@@ -275,9 +275,9 @@ class _Play:
             self._help(now_s)
 
     def _help(self, now_s: float) -> None:
-        """Let idle places bring parts of the files that are still under way, as the engine chooses them."""
+        """Let idle slots bring parts of the files that are still under way, as the engine chooses them."""
         assert self._policy
-        idle = self._stage.places - len(self._running) - self._starting
+        idle = self._stage.slots - len(self._running) - self._starting
         at_work = Counter(attempt.file for attempt in self._running.values())
         candidates = [
             Candidate(

@@ -94,7 +94,7 @@ def make_line(first_byte_s: float, s_per_byte: float) -> TuningCurve:
 def _make_file(record: FileRecord) -> RecordedFile:
     attempts = [attempt for attempt in record.attempts if not attempt.helper and attempt.outcome != "lost"]
     judged = [attempt for attempt in attempts if is_judged(attempt) or attempt.error == OVERTAKEN]
-    if not judged:  # it occupied its place, but no policy judged it
+    if not judged:  # it occupied its slot, but no policy judged it
         last_s = max(attempt.end_s for attempt in record.attempts)
         return RecordedFile(record.start_s, last_s, last_s, last_s - record.start_s, 0, record.host, (), None)
     first, *later = judged

@@ -220,7 +220,7 @@ def _score_recording(
         unfit=unfit,
         files=len(recording),
         finished=sum(bool(file.curves) and not file.curves[-1].is_cut for file in recording),
-        workers=0 if stage is None else stage.places,
+        workers=0 if stage is None else stage.slots,
         recorded_s=0.0 if stage is None else stage.recorded_s,
         own_s=own_s,
         estimates=Estimates(by_rate=by_rate, by_stall_rule=len(cut) - by_rate, drawn=0),

@@ -30,11 +30,11 @@ from cfetch.plugins.lab.bench.scenario_file import find_scenario
 MB = 1_000_000
 
 
-def scenario(*groups, network, places=4, **more):
-    """``groups``: pairs of count and size; ``places``: for everybody."""
+def scenario(*groups, network, slots=4, **more):
+    """``groups``: pairs of count and size; ``slots``: for everybody."""
     made = tuple(Group(f"{n}-", count, size) for n, (count, size) in enumerate(groups))
-    options = {"max_concurrency": str(places)}
-    return Scenario(name="mine", groups=made, network=network, concurrency=places, options=options, **more)
+    options = {"max_concurrency": str(slots)}
+    return Scenario(name="mine", groups=made, network=network, concurrency=slots, options=options, **more)
 
 
 def of(**network):
@@ -75,7 +75,7 @@ def test_it_takes_the_largest_first_where_there_are_no_ranges():
     """Files of 4, 3, 2, 2 and 1 MB on three connections: 4, 3 + 1 and 2 + 2."""
     network = of(latency_s=0.0, ranges=False)
     played = play(
-        scenario((1, MB), (2, 2 * MB), (1, 3 * MB), (1, 4 * MB), network=network, places=3), "oracle"
+        scenario((1, MB), (2, 2 * MB), (1, 3 * MB), (1, 4 * MB), network=network, slots=3), "oracle"
     )
     assert played.makespan_s == pytest.approx(4.0, abs=1e-3)
 
@@ -99,7 +99,7 @@ def test_it_fetches_what_is_refused_or_reset_again():
 
 def test_it_has_the_places_that_max_concurrency_allows():
     """Eight connections in place of four, whatever the run without mitigation has."""
-    wide = scenario((8, 5 * MB), network=of(), places=8)
+    wide = scenario((8, 5 * MB), network=of(), slots=8)
     assert play(wide, "oracle").makespan_s == pytest.approx(5.0, rel=0.06)
 
 
@@ -157,7 +157,7 @@ def test_curl_takes_a_pause_of_the_network_for_slow_files():
     ],
 )
 def test_the_default_policy_comes_near_a_client_that_knows_all(network, ratio):
-    """Networks in which a fixed number of rescues, places or sizes that are stated would cost much.
+    """Networks in which a fixed number of rescues, slots or sizes that are stated would cost much.
 
     And those in which all attempts are slow at once, but a server asked in another way is not.
     """

@@ -99,7 +99,7 @@ def test_a_run_without_mitigation_is_replayed_as_it_was():
     """Its makespan to the tick, nothing flagged."""
     stage = stage_of(lay_out(waves(0, 900.0)))
     played = play(stage, None)
-    assert (stage.places, played.flagged) == (WORKERS, 0)
+    assert (stage.slots, played.flagged) == (WORKERS, 0)
     assert played.makespan_s == pytest.approx(stage.recorded_s, rel=0.01)
 
 

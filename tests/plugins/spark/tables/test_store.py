@@ -84,7 +84,7 @@ def test_events_and_the_end_of_a_run(tmp_path, chunk_bytes):
     with MetricsFile(path) as metrics:
         for event in [
             events[0],
-            WidthChanged(t_s=3.0, host="h", places=2, before=4, reason="r"),
+            WidthChanged(t_s=3.0, host="h", slots=2, before=4, reason="r"),
             *events[1:],
         ]:
             tally(event)

@@ -47,7 +47,7 @@ def simulate(
     ``policy``: one of ``POLICIES``, or one of an installed package; or ``ideal``: nothing is mitigated, on a
     network without slow connections, stalls and faults. Changes of the network, slow hosts, the spread of
     rates and the link's limit are in the ideal run too, because no policy can remove them. The ideal run has
-    one stream a file and no more places than ``concurrency``, so it is no bound. ``seed`` None: the
+    one stream a file and no more slots than ``concurrency``, so it is no bound. ``seed`` None: the
     scenario's own; it decides the order of the files, the faults, every connection and the jitter of
     back-offs. ``listen`` gets the engine's events.
 

@@ -86,11 +86,11 @@ class World:
             name, settings.straggler, tick_s=settings.check_interval, concurrency=active
         )
         self._hosts = Hosts(active, Limits(5, 60.0))
-        self.flights = AttemptsUnderWay(self.policy, self._hosts, _deaf, jitter=lambda: 0.5)
+        self.in_flight = AttemptsUnderWay(self.policy, self._hosts, _deaf, jitter=lambda: 0.5)
         commitment: Any = SimpleNamespace(schedule=NO_ENTRIES, judges_volumes=False, views=list)
         outside = PoolInputs("i", RunClock(self), lambda: 0.5, _deaf, LiveCounts())
         self.monitor = Monitor(
-            self.policy, self.flights, commitment, settings, outside, on_life=_deaf, on_check=lambda: None
+            self.policy, self.in_flight, commitment, settings, outside, on_life=_deaf, on_check=lambda: None
         )
         self._dice = random.Random(active)
         self._attempts: list[PacedAttempt] = []
@@ -142,7 +142,7 @@ class World:
         self._hosts.take_slot("h")
         self._attempts.append(attempt)
         before = time.process_time()
-        self.flights.start(attempt, _new_transfer())
+        self.in_flight.start(attempt, _new_transfer())
         self.telling_s += time.process_time() - before
         return attempt
 
@@ -157,9 +157,9 @@ class World:
             self._attempts.remove(attempt)
             before = time.process_time()
             if attempt.is_broken_off:
-                self.flights.end(attempt, "straggler", Straggling("slow"), self.now_s)
+                self.in_flight.end(attempt, "straggler", Straggling("slow"), self.now_s)
             else:
-                self.flights.end(attempt, "done", None, self.now_s)
+                self.in_flight.end(attempt, "done", None, self.now_s)
             self.telling_s += time.process_time() - before
             self._hosts.free_slot("h", self.now_s)
             self.files += 1

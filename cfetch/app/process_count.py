@@ -48,7 +48,7 @@ def choose_processes(work: Work, settings: Settings, *, cores: int) -> int:
 
 
 def _count_paying(work: Work, settings: Settings, cores: int) -> int:
-    is_bounded = settings.limits_rate or settings.rate is not None
+    is_bounded = settings.limits_rate or settings.rate is not None  # then the processor is not what lacks
     if is_bounded or work.files > MOST_FILES:
         return 1
     is_small = work.known_bytes <= SMALL_BYTES * work.files

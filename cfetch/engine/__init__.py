@@ -36,15 +36,17 @@ emits events.
 ::
 
     worker:  while entry = dispatch: next that its host and its volume bear:
-                 courier: in place already: skip
-                          until whole and verified:  attempt; after a failure ``wire/retry.py`` says when
-                          (if it must wait: back to its queue); commitment: publish; ledger: record
+                 bring_entry: in place already: skip
+                              until whole and verified: attempt; ``wire/next_step.py`` decides after a failure
+                              (if it must wait: back to its queue)
+                 commitment: publish; entry_records: record
 
 When it fails: the stated reason of a cancellation and the task's own count say what it means, never the
 exception's type, so a straggler's end is not taken for the run's. Bytes that had arrived are kept. An entry
 fails alone; a local fault ends the run, and so does an unforeseen error in any task. When ``run`` returns, no
 task of the run is left.
 
-Where to change: what a 429 does to a host is in ``hosts.py``; which entry is next, in ``schedule.py``; which
-entry gets help, in ``segment_split.py``.
+Where to change: what a 429 does to a host is in ``hosts.py``; which entry is next, in ``schedule.py``, and
+which batch, in ``batches/arrivals.py``, which tasks that share a plan use too; which entry gets help, in
+``segment_split.py``.
 """

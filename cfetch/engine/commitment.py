@@ -7,7 +7,7 @@ and does not know which of them it has.
 
 An entry's life here: ``hand_out``, ``has_nothing_of``, ``find_standing``; then ``skip``, ``publish``,
 ``put_back``, ``fail``, ``fail_locally`` or ``interrupt``; last ``leave``. The commitment ends each entry in
-the ledger exactly once.
+the entry_records exactly once.
 """
 
 from typing import Protocol

@@ -24,10 +24,10 @@ def make_commitment(
     entries: "Entries",
     placing: PlacementOptions,
     volumes: "Sequence[Volume]",
-    ledger: EntryRecords,
+    entry_records: EntryRecords,
     switch: StopSwitch,
     idle: IdleWorkers,
-    flights: AttemptsUnderWay,
+    in_flight: AttemptsUnderWay,
     outside: PoolInputs,
     *,
     backwards: bool,
@@ -46,7 +46,7 @@ def make_commitment(
             most_put_back=MOST_PUT_BACK * placing.concurrency,
             backwards=backwards,
         )
-        return Single(entries, volumes[0], schedule, ledger, switch, outside.clock)
+        return Single(entries, volumes[0], schedule, entry_records, switch, outside.clock)
     from cfetch.engine.batches.batched import Batched
 
-    return Batched(entries, placing, volumes, ledger, switch, idle, flights, outside, bears)
+    return Batched(entries, placing, volumes, entry_records, switch, idle, in_flight, outside, bears)

@@ -66,9 +66,9 @@ def _fill(blank: FileRecord, entry: Entry, host: str, verified: str) -> FileReco
 class EntryRecords:
     """Records the end of each entry, once; the listeners count the records."""
 
-    def __init__(self, policy: "Policy", flights: AttemptsUnderWay, outside: PoolInputs) -> None:
+    def __init__(self, policy: "Policy", in_flight: AttemptsUnderWay, outside: PoolInputs) -> None:
         self._policy = policy
-        self._flights = flights
+        self._in_flight = in_flight
         self._clock = outside.clock
         self._instant = outside.instant
         self._emit = outside.emit
@@ -105,5 +105,5 @@ class EntryRecords:
             record = add_verdicts(record)
         if status in ("failed", "cancelled"):
             self._policy.note_failure(transfer.entry.id)
-        self._flights.settle(transfer.entry.id)
+        self._in_flight.settle(transfer.entry.id)
         self._emit(EntryFinished(t_s=record.end_s, record=record))

@@ -45,7 +45,7 @@ class Fetcher:
         settings: Settings,
         hosts: Hosts,
         policy: "Policy",
-        flights: AttemptsUnderWay,
+        in_flight: AttemptsUnderWay,
         segments: Segments,
         links: Links,
         transport: Transport,
@@ -56,7 +56,7 @@ class Fetcher:
         self._limits = hosts.limits
         self._hosts = hosts
         self._policy = policy
-        self._flights = flights
+        self._in_flight = in_flight
         self._segments = segments
         self._links = links
         self._clock = outside.clock
@@ -121,7 +121,7 @@ class Fetcher:
                 if delay_s > 0 or not self.take_slot(transfer, now_s):
                     return now_s + delay_s
         finally:
-            if transfer.has_helpers or self._flights.is_shared(transfer.entry.id):
+            if transfer.has_helpers or self._in_flight.is_shared(transfer.entry.id):
                 self._segments.dismiss(transfer)
 
     async def _bring(self, transfer: Transfer) -> SourceError | None:
@@ -267,34 +267,34 @@ class Fetcher:
             if helper is None and part.ranges is None and not part.has_rest:
                 transfer.verified = part.verify(entry.size_bytes, entry.digest)
             elif helper is not None and helper.second is not None:
-                if (first := self._flights.get(entry.id)) is not None:
+                if (first := self._in_flight.get(entry.id)) is not None:
                     from cfetch.engine.second_replies import refuse_contradiction  # few files have two
 
                     refuse_contradiction(first.attempt, attempt)
                 transfer.verified = helper.second.verify(entry.size_bytes, entry.digest)
                 self._segments.win(helper)
-            self._flights.end(attempt, "done", None, self._clock.now())
+            self._in_flight.end(attempt, "done", None, self._clock.now())
             return None
         except asyncio.CancelledError:
             if not attempt.was_broken_off():
-                self._flights.end_unjudged(attempt, "interrupted", self._clock.now())
+                self._in_flight.end_unjudged(attempt, "interrupted", self._clock.now())
                 raise
             return self._end_broken_off(transfer, attempt)
         except Unchanged:
-            self._flights.end_unjudged(attempt, None, self._clock.now())
+            self._in_flight.end_unjudged(attempt, None, self._clock.now())
             assert transfer.access.standing is not None
             transfer.verified = transfer.access.standing.verified
             raise
         except SourceError as failure:
             error = self._excuse_if_whole(transfer, attempt, failure)
-            self._flights.end(attempt, name_outcome(error), error, self._clock.now())
+            self._in_flight.end(attempt, name_outcome(error), error, self._clock.now())
             access = transfer.access
             if failure.http_status == HTTPStatus.NOT_MODIFIED:
                 access.standing = None  # the server has another version: ask for that one
             access.is_fresh = access.is_fresh or failure.http_status in NEEDS_FRESH
             return error
         except LocalFault as fault:
-            self._flights.end_unjudged(attempt, str(fault), self._clock.now())
+            self._in_flight.end_unjudged(attempt, str(fault), self._clock.now())
             raise
 
     def _start(self, transfer: Transfer, sink: "Sink", helper: Helper | None) -> tuple[Attempt, WayToAsk]:
@@ -327,7 +327,7 @@ class Fetcher:
             key=None if helper is None else helper.key,
             task=transfer.task if helper is None else None,
         )
-        cure = self._flights.start(attempt, transfer)
+        cure = self._in_flight.start(attempt, transfer)
         self._hosts.note_request(host, now_s)
         if cure is not NO_CURE and (tries.errors or self._hosts.is_capped(host) or self._hosts.is_paced):
             cure = NO_CURE  # it asks more than once
@@ -366,9 +366,9 @@ class Fetcher:
         transfer.access.is_fresh = not (hangs or (was_silent and self._hosts.is_capped(host)))
         outcome: Outcome = "straggler" if is_straggler else "stalled"
         now_s = self._clock.now()
-        self._flights.end(attempt, outcome if error else "done", error, now_s)
+        self._in_flight.end(attempt, outcome if error else "done", error, now_s)
         if hangs:
-            under_way = self._flights.attempts()
+            under_way = self._in_flight.attempts()
             served = sum(other.received > 0 and other.assignment.host == host for other in under_way)
             self._hosts.note_hanging(host, now_s, served)
         if is_straggler:

@@ -24,7 +24,7 @@ async def end_standing(
     entries: "Entries",
     volume: "Volume",
     schedule: Schedule[Transfer],
-    ledger: EntryRecords,
+    entry_records: EntryRecords,
     switch: StopSwitch,
     clock: RunClock,
 ) -> None:
@@ -48,7 +48,7 @@ async def end_standing(
         ]
         if standing:
             volume.remove_leftovers([entry for entry, _, _ in standing])
-            ledger.skip(standing, volume=volume.name, now_s=clock.now())
+            entry_records.skip(standing, volume=volume.name, now_s=clock.now())
         ended[first:end] = bytes(proof is not None for proof in proofs)
         first = end
         await clock.sleep(0)  # lets signals and the view have their turn

@@ -17,9 +17,9 @@ LEAST_PIECES = 4  # of a look's size must be left: what is less is there before 
 class LinkLooks:
     """The files that could be split, and what their connections have shown."""
 
-    def __init__(self, flights: AttemptsUnderWay, most: int) -> None:
+    def __init__(self, in_flight: AttemptsUnderWay, most: int) -> None:
         """``most``: how many connections one file may have."""
-        self._flights = flights
+        self._in_flight = in_flight
         self._most = most
         self._growth = SegmentGrowth()
 
@@ -31,11 +31,11 @@ class LinkLooks:
         now_s: float,
     ) -> list[Split]:
         """Choose the attempts that ``idle`` workers help, as ``segment_split`` does, where TCP allows it."""
-        self._growth.keep_only({transfer.entry.id for _, transfer in self._flights})
+        self._growth.keep_only({transfer.entry.id for _, transfer in self._in_flight})
         looks: dict[int, Split] = {}  # by entry
         allowed: list[Candidate] = []
         for candidate in candidates:
-            flight = self._flights.get(candidate.key)
+            flight = self._in_flight.get(candidate.key)
             assert flight is not None
             most = self._count_allowed(flight, now_s)
             usual_s = fresh_s(candidate.host, candidate.left_bytes)
@@ -57,7 +57,7 @@ class LinkLooks:
 
     def _count_allowed(self, flight: AttemptUnderWay, now_s: float) -> int:
         attempt, transfer = flight
-        keys, owner = transfer.helpers.keys, self._flights.get(transfer.entry.id) or flight
+        keys, owner = transfer.helpers.keys, self._in_flight.get(transfer.entry.id) or flight
         newest = min(keys, default=0)
         first_s = owner.attempt.first_byte_s
         return self._growth.allow(
@@ -65,11 +65,11 @@ class LinkLooks:
             now_s,
             began_s=owner.attempt.start_s if first_s is None else first_s,
             first_bytes=owner.attempt.from_byte,
-            held_bytes=self._flights.held_bytes(attempt),
+            held_bytes=self._in_flight.held_bytes(attempt),
             attempts=1 + len(keys),
             signs=_read_signs(owner),
             newest=newest,
-            new_trip_s=_find_trip_s(self._flights.get(newest)) if keys else None,
+            new_trip_s=_find_trip_s(self._in_flight.get(newest)) if keys else None,
             most=self._most,
         )
 

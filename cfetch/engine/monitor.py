@@ -41,7 +41,7 @@ EVIDENCE = "cfetch.straggler.evidence"  # it imports numpy, which takes 0.1 s
 
 
 class Monitor:
-    """Reads ``flights``, which others keep, and tells the commitment which volumes bring stragglers.
+    """Reads ``in_flight``, which others keep, and tells the commitment which volumes bring stragglers.
 
     ``on_life`` gets each host that has begun to bring bytes. ``on_check`` is called after each look.
     """
@@ -49,7 +49,7 @@ class Monitor:
     def __init__(
         self,
         policy: "Policy",
-        flights: AttemptsUnderWay,
+        in_flight: AttemptsUnderWay,
         commitment: "Commitment",
         settings: Settings,
         outside: PoolInputs,
@@ -58,9 +58,9 @@ class Monitor:
         on_check: Callable[[], None],
     ) -> None:
         self._commitment = commitment
-        self._rate_floor = _make_rate_floor(settings, flights, outside)
+        self._rate_floor = _make_rate_floor(settings, in_flight, outside)
         self._policy = policy
-        self._flights = flights
+        self._in_flight = in_flight
         self._counts = outside.counts
         self._settings = settings
         self._clock = outside.clock
@@ -85,7 +85,7 @@ class Monitor:
         while True:
             await self._clock.sleep(self._policy.tick_s)
             since_s = self._clock.now() - WATCHED_S
-            if not is_loaded and any(attempt.start_s <= since_s for attempt in self._flights.attempts()):
+            if not is_loaded and any(attempt.start_s <= since_s for attempt in self._in_flight.attempts()):
                 is_loaded = True  # in a thread: meanwhile the loop goes on reading
                 await asyncio.to_thread(import_module, EVIDENCE)
             self.check()
@@ -94,7 +94,7 @@ class Monitor:
     def check(self) -> None:
         """Look once at all attempts under way."""
         now_s = self._clock.now()
-        attempts = self._flights.attempts()
+        attempts = self._in_flight.attempts()
         for attempt in attempts:
             if attempt.received >= FAIR_BYTES and not attempt.reported.life:
                 attempt.reported.life = True
@@ -104,7 +104,7 @@ class Monitor:
                 self._policy.note_size(attempt.key, attempt.size_bytes - attempt.from_byte)
         check = self._policy.check(now_s, attempts)
         for key in check.lame:
-            response = self._flights.attempt(key).reply.response
+            response = self._in_flight.attempt(key).reply.response
             if response is not None:
                 response.retire()
         if self._commitment.judges_volumes:
@@ -155,12 +155,12 @@ class Monitor:
                 t_s=now_s,
                 active_downloads=check.active,
                 completed_downloads=check.finished,
-                stragglers=[self._flights.attempt(flagged.id).id for flagged in check.stragglers],
+                stragglers=[self._in_flight.attempt(flagged.id).id for flagged in check.stragglers],
                 median_bps=check.median_bps,
             )
         )
         for flagged in check.stragglers:
-            attempt = self._flights.attempt(flagged.id)
+            attempt = self._in_flight.attempt(flagged.id)
             entry = attempt.assignment.entry
             self._emit(
                 StragglerCancelling(
@@ -187,8 +187,8 @@ class Monitor:
     def report(self) -> None:
         """Report the run's numbers as they are now."""
         now_s = self._clock.now()
-        active = [self._view(attempt, now_s) for attempt in self._flights.attempts()]
-        self._speeds = {key: speed for key, speed in self._speeds.items() if key in self._flights}
+        active = [self._view(attempt, now_s) for attempt in self._in_flight.attempts()]
+        self._speeds = {key: speed for key, speed in self._speeds.items() if key in self._in_flight}
         policy, counts, ended = self._policy, self._counts, self._counts.ended
         self._emit(
             add_totals(
@@ -199,10 +199,10 @@ class Monitor:
                     failed=ended.failed,
                     retries=counts.retries,
                     bytes_done=ended.in_place_bytes,
-                    bytes_active=self._flights.bytes_active() + self._flights.bytes_resting(),
+                    bytes_active=self._in_flight.bytes_active() + self._in_flight.bytes_resting(),
                     bytes_wasted=ended.wasted_bytes,
                     bytes_adopted=counts.adopted_bytes,
-                    whole=self._flights.count_whole(),
+                    whole=self._in_flight.count_whole(),
                     active=active,
                     waiting=self._commitment.schedule.waiting,
                     baseline=BaselineView(
@@ -215,7 +215,7 @@ class Monitor:
                     volumes=self._commitment.views(),
                 ),
                 counts,
-                self._flights.sizes.with_those_of(self._flights.attempts()),
+                self._in_flight.sizes.with_those_of(self._in_flight.attempts()),
             )
         )
 
@@ -223,7 +223,7 @@ class Monitor:
         assignment = attempt.assignment
         elapsed_s = now_s - attempt.start_s
         expected_s = self._policy.expected_s(attempt.key)
-        in_ranges = self._flights.is_shared(attempt.id)
+        in_ranges = self._in_flight.is_shared(attempt.id)
         end = attempt.size_bytes if attempt.to_byte is None else attempt.to_byte
         return ActiveAttempt(
             id=attempt.id,
@@ -239,7 +239,7 @@ class Monitor:
             is_spared=assignment.is_immune,
             from_byte=attempt.from_byte * (not in_ranges),
             file_size_bytes=attempt.size_bytes,
-            file_bytes=self._flights.held_bytes(attempt),
+            file_bytes=self._in_flight.held_bytes(attempt),
             is_size_learned=assignment.entry.size_bytes is None and attempt.size_bytes is not None,
         )
 
@@ -264,13 +264,13 @@ class Monitor:
 
 
 def _make_rate_floor(
-    settings: Settings, flights: AttemptsUnderWay, outside: PoolInputs
+    settings: Settings, in_flight: AttemptsUnderWay, outside: PoolInputs
 ) -> "RateFloor | None":
     if settings.min_rate is None:
         return None
     from cfetch.engine.rate_floor import RateFloor  # only --min-rate asks for it
 
-    return RateFloor(settings.min_rate, settings.max_attempts, flights, outside.emit)
+    return RateFloor(settings.min_rate, settings.max_attempts, in_flight, outside.emit)
 
 
 def _state(attempt: Attempt, elapsed_s: float, expected_s: float | None, end: int | None) -> State:

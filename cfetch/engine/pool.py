@@ -1,7 +1,7 @@
 """The worker pool: a fixed number of workers take entries in turn and bring each to its end.
 
-A worker holds one entry at a time: ``dispatch`` hands it out, ``courier`` brings it, the ``commitment``
-publishes it or ends it, the ``ledger`` writes its record; then the worker takes the next. An entry
+A worker holds one entry at a time: ``dispatch.py`` hands it out, ``bring_entry.py`` brings it, the commitment
+publishes it or ends it, ``entry_records.py`` writes its record; then the worker takes the next. An entry
 whose next try has to wait goes back to the schedule, its file closed. So memory and descriptors are bounded
 by ``--concurrency``. All workers, the monitor and the ticker live in one task group, so none of them is left
 when ``run`` returns; ``side_tasks`` ends the run in good order if one of them fails.
@@ -46,13 +46,13 @@ PAUSE_SPREAD = 0.25  # share of a pause by which it is prolonged at most, so tha
 
 class _Parts(NamedTuple):
     hosts: Hosts
-    flights: AttemptsUnderWay
+    in_flight: AttemptsUnderWay
     switch: StopSwitch
     commitment: "Commitment"
     segments: Segments
     fetcher: Fetcher
     dispatch: Dispatch
-    courier: EntryBringer
+    bringer: EntryBringer
     monitor: Monitor
 
 
@@ -106,17 +106,17 @@ class Pool:
         limits = Limits(settings.max_attempts, settings.retry_budget)
         hosts = make_hosts(settings.widths, limits, self._known, splits=settings.most_segments > 1)
         idle = IdleWorkers()
-        flights = AttemptsUnderWay(policy, hosts, emit, jitter=outside.jitter)
+        in_flight = AttemptsUnderWay(policy, hosts, emit, jitter=outside.jitter)
         switch = StopSwitch(clock, emit, self._break_off)
-        ledger = EntryRecords(policy, flights, outside)
+        entry_records = EntryRecords(policy, in_flight, outside)
         commitment = self._commit_by(
             entries,
             settings.placing,
             volumes,
-            ledger,
+            entry_records,
             switch,
             idle,
-            flights,
+            in_flight,
             outside,
             backwards=backwards,
             bears=hosts.bears,
@@ -127,24 +127,24 @@ class Pool:
 
             limiter = make_limiter(settings.rates, clock)
         segments = Segments(
-            policy, hosts, flights, commitment.schedule, clock, most=settings.most_segments, limiter=limiter
+            policy, hosts, in_flight, commitment.schedule, clock, most=settings.most_segments, limiter=limiter
         )
         fetcher = Fetcher(
-            settings, hosts, policy, flights, segments, links, self._transport, outside, limiter
+            settings, hosts, policy, in_flight, segments, links, self._transport, outside, limiter
         )
         has_mirrors = entries.names_mirrors
         dispatch = Dispatch(commitment, hosts, fetcher, segments, idle, clock, has_mirrors=has_mirrors)
-        courier = EntryBringer(commitment, fetcher, policy, outside.counts, clock)
+        bringer = EntryBringer(commitment, fetcher, policy, outside.counts, clock)
         monitor = Monitor(
             policy,
-            flights,
+            in_flight,
             commitment,
             settings,
             outside,
             on_life=self._note_life,
             on_check=self._adjust_and_help,
         )
-        return _Parts(hosts, flights, switch, commitment, segments, fetcher, dispatch, courier, monitor)
+        return _Parts(hosts, in_flight, switch, commitment, segments, fetcher, dispatch, bringer, monitor)
 
     @property
     def fault(self) -> LocalFault | None:
@@ -243,7 +243,7 @@ class Pool:
                 continue
             work.task = own_task
             try:
-                await self._parts.courier.bring(work)
+                await self._parts.bringer.bring(work)
             except LocalFault as fault:
                 self._parts.switch.fail(fault)
             finally:
@@ -258,11 +258,11 @@ class Pool:
         """Adjust the widths of hosts, and let idle workers help attempts that have much left."""
         clock, emit = self._outside.clock, self._outside.emit
         is_calm = clock.now() >= self._parts.monitor.slow_until_s
-        hosts, flights = self._parts.hosts, self._parts.flights
+        hosts, in_flight = self._parts.hosts, self._parts.in_flight
         waiting = self._parts.commitment.schedule.waiting
-        left_bytes = estimate_left(self._total_bytes, self._outside.counts.ended, flights, waiting)
+        left_bytes = estimate_left(self._total_bytes, self._outside.counts.ended, in_flight, waiting)
         if adjust_widths(
-            hosts, flights, emit, clock, is_calm=is_calm, left_bytes=left_bytes, is_ending=not waiting
+            hosts, in_flight, emit, clock, is_calm=is_calm, left_bytes=left_bytes, is_ending=not waiting
         ):
             self._parts.dispatch.wake()
         spare, segments = self._parts.dispatch.spare, self._parts.segments

@@ -11,11 +11,11 @@ from cfetch.straggler.min_rate import LOOK_S, Measured, MinRate
 class RateFloor:
     """The minimum rate of one run."""
 
-    def __init__(self, min_bps: int, max_attempts: int, flights: AttemptsUnderWay, emit: Listener) -> None:
+    def __init__(self, min_bps: int, max_attempts: int, in_flight: AttemptsUnderWay, emit: Listener) -> None:
         self._min_bps = min_bps
         self._rule = MinRate(min_bps)
         self._max_attempts = max_attempts
-        self._flights = flights
+        self._in_flight = in_flight
         self._emit = emit
         self._looked_s = -inf
 
@@ -24,17 +24,17 @@ class RateFloor:
         if now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
-        flights = [flight for flight in self._flights if flight.attempt.reply.response is not None]
-        ruling = self._rule.judge([self._measure(flight, now_s) for flight in flights])
+        in_flight = [flight for flight in self._in_flight if flight.attempt.reply.response is not None]
+        ruling = self._rule.judge([self._measure(flight, now_s) for flight in in_flight])
         for slow in ruling.too_slow:
-            attempt = self._flights.attempt(slow.key)
+            attempt = self._in_flight.attempt(slow.key)
             left_bytes = _count_left(attempt)
             expected_s = (attempt.received + (left_bytes or 0)) / self._min_bps
             is_known = left_bytes is not None and slow.rate_bps > 0
             projected_s = round(now_s + (left_bytes or 0) / slow.rate_bps, 4) if is_known else None
             attempt.break_off(BreakOff.BELOW_MIN_RATE, Grounds(round(expected_s, 4), projected_s, None))
         for waived in ruling.waived:
-            path = None if waived.key is None else self._flights.attempt(waived.key).assignment.entry.path
+            path = None if waived.key is None else self._in_flight.attempt(waived.key).assignment.entry.path
             self._emit(
                 MinRateWaived(
                     t_s=now_s,

@@ -85,7 +85,7 @@ class Segments:
         self,
         policy: "Policy",
         hosts: Hosts,
-        flights: AttemptsUnderWay,
+        in_flight: AttemptsUnderWay,
         schedule: Schedule[Transfer],
         clock: RunClock,
         *,
@@ -95,7 +95,7 @@ class Segments:
         """``most``: how many connections one file may have; none more where ``limiter`` has no room."""
         self._policy = policy
         self._hosts = hosts
-        self._flights = flights
+        self._in_flight = in_flight
         self._schedule = schedule
         self._clock = clock
         self._most = most
@@ -108,7 +108,7 @@ class Segments:
     @property
     def helps_any(self) -> bool:
         """Whether an idle worker may have to help some attempt soon."""
-        return self.is_on and len(self._flights) > 0
+        return self.is_on and len(self._in_flight) > 0
 
     def assign(self, idle: int) -> list[Helper]:
         """Choose work for ``idle`` workers; fewer get work if more would not help."""
@@ -120,14 +120,14 @@ class Segments:
             candidate._replace(
                 attempts=max(candidate.attempts, self._most - self._free_slots(candidate.host))
             )
-            for flight in self._flights
+            for flight in self._in_flight
             if (candidate := self._candidate_of(flight, now_s)) is not None
         ]
         if candidates:
             if self._looks is None:
                 from cfetch.engine.link_looks import LinkLooks  # most files are too small to be split
 
-                self._looks = LinkLooks(self._flights, self._most)
+                self._looks = LinkLooks(self._in_flight, self._most)
             splits = self._looks.choose(candidates, self._policy.fresh_s, idle, now_s)
             helpers += [helper for split in splits for helper in self._carry_out(split)]
             idle -= sum(split.fresh_attempts for split in splits)
@@ -137,7 +137,7 @@ class Segments:
         """Ask a second time for files that cannot be split: at most once for a file, trials not counted."""
         begun: list[Helper] = []
         tried = {helper.host for helper in self._helpers.values() if helper.is_trial}
-        for attempt, transfer in list(self._flights):
+        for attempt, transfer in list(self._in_flight):
             if len(begun) >= idle or not self._free_slots(transfer.host):
                 break
             is_alone = transfer.helpers.has_refusal and transfer.helpers.failures >= MOST_FAILURES
@@ -165,20 +165,20 @@ class Segments:
         for helper in [helper for helper in self._helpers.values() if helper.is_trial]:
             seconds = self._policy.seconds
             if seconds is not None and not seconds.is_worth(helper.transfer.entry.id, helper.key):
-                self._end(self._flights.get(helper.key), BreakOff.DISMISSED, has_lost=True)
+                self._end(self._in_flight.get(helper.key), BreakOff.DISMISSED, has_lost=True)
 
     def win(self, helper: Helper) -> None:
         """Use the part of a second request, which has brought the verified file, instead of the first."""
         transfer, first = helper.transfer, helper.transfer.part
         assert helper.second is not None
         transfer.part, transfer.helpers.has_won = helper.second, True
-        self._end(self._flights.get(transfer.entry.id), BreakOff.OVERTAKEN, has_lost=True)
+        self._end(self._in_flight.get(transfer.entry.id), BreakOff.OVERTAKEN, has_lost=True)
         first.discard()
 
     def _take_up_missing(self, idle: int, now_s: float) -> list[Helper]:
         """Send helpers for the bytes that earlier helpers have left, while the owner brings other bytes."""
         helpers: list[Helper] = []
-        for attempt, transfer in self._flights:
+        for attempt, transfer in self._in_flight:
             is_shared = transfer.part.ranges is not None and not transfer.helpers.has_second
             if attempt.is_helper or not is_shared or not self._may_help(transfer, now_s):
                 continue
@@ -217,7 +217,7 @@ class Segments:
         """
         ranges = transfer.part.ranges
         assert ranges is not None
-        self._flights.note_ranges(transfer.entry.id, ranges)
+        self._in_flight.note_ranges(transfer.entry.id, ranges)
         while not ranges.is_whole:
             if transfer.helpers.fault is not None:
                 raise transfer.helpers.fault
@@ -248,7 +248,7 @@ class Segments:
 
     def dismiss(self, transfer: Transfer) -> None:
         """End the helpers of an entry that its owner leaves, for now or for good; they write no more."""
-        self._flights.unshare(transfer)
+        self._in_flight.unshare(transfer)
         for key in transfer.helpers.keys:
             helper = self._helpers[key]
             if transfer.part.ranges is not None and helper.segment is not None:
@@ -256,7 +256,7 @@ class Segments:
             has_lost = helper.second is not None
             if has_lost:
                 transfer.helpers.end_second()
-            self._end(self._flights.get(key), BreakOff.DISMISSED, has_lost=has_lost)
+            self._end(self._in_flight.get(key), BreakOff.DISMISSED, has_lost=has_lost)
 
     def _end(self, flight: AttemptUnderWay | None, reason: BreakOff, *, has_lost: bool = False) -> None:
         """End an attempt at once, as its task may end after its entry."""
@@ -265,7 +265,7 @@ class Segments:
             attempt.break_off(reason)
             if data := attempt.reply.unread():  # these bytes were received, although they are not needed
                 attempt.note(now_s, len(data))
-            self._flights.end_unjudged(attempt, "not needed any more", now_s, has_lost=has_lost)
+            self._in_flight.end_unjudged(attempt, "not needed any more", now_s, has_lost=has_lost)
 
     def _free_slots(self, host: str) -> int:
         """Free slots at ``host``, without those for entries that wait after a failed try."""
@@ -322,7 +322,7 @@ class Segments:
         return flight.transfer.part.segment if helper is None else helper.segment
 
     def _carry_out(self, split: "Split") -> Iterator[Helper]:
-        flight = self._flights.get(split.key)
+        flight = self._in_flight.get(split.key)
         assert flight is not None  # no entry has begun to wait since it was chosen
         attempt, transfer = flight
         free = min(self._free_slots(transfer.host), self._most - 1 - len(transfer.helpers.keys))
@@ -346,7 +346,7 @@ class Segments:
         ranges.on_over = self._end_overtaken
         ranges.on_cut = self._shorten
         ranges.begun_bytes = BEGUN_BYTES
-        self._flights.note_ranges(transfer.entry.id, ranges)
+        self._in_flight.note_ranges(transfer.entry.id, ranges)
         return ranges
 
     def _end_overtaken(self, segment: "Segment") -> None:
@@ -361,7 +361,7 @@ class Segments:
             self._policy.note_size(attempt.key, segment.end - attempt.from_byte)
 
     def _flight_of(self, segment: "Segment") -> AttemptUnderWay | None:
-        return next((flight for flight in self._flights if self._segment_of(flight) is segment), None)
+        return next((flight for flight in self._in_flight if self._segment_of(flight) is segment), None)
 
     def _send_helper(
         self,

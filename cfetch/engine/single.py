@@ -30,14 +30,14 @@ class Single:
         entries: "Entries",
         volume: "Volume",
         schedule: Schedule[Transfer],
-        ledger: EntryRecords,
+        entry_records: EntryRecords,
         switch: StopSwitch,
         clock: RunClock,
     ) -> None:
         self.schedule = schedule
         self._entries = entries
         self._volume = volume
-        self._ledger = ledger
+        self._entry_records = entry_records
         self._switch = switch
         self._clock = clock
         self._publishing = Publishing([volume], switch)
@@ -58,7 +58,7 @@ class Single:
     async def end_standing(self) -> None:
         """End the entries whose files one look finds in place."""
         await end_standing(
-            self._entries, self._volume, self.schedule, self._ledger, self._switch, self._clock
+            self._entries, self._volume, self.schedule, self._entry_records, self._switch, self._clock
         )
 
     async def close(self) -> None:
@@ -121,7 +121,7 @@ class Single:
         """End an entry that is in place already."""
         self._volume.remove_leftovers([transfer.entry])
         kept_bytes = transfer.entry.size_bytes or 0
-        self._ledger.finish(transfer, "skipped", volume=self._volume.name, kept_bytes=kept_bytes)
+        self._entry_records.finish(transfer, "skipped", volume=self._volume.name, kept_bytes=kept_bytes)
 
     async def publish(self, transfer: Transfer) -> None:
         """Give the verified part to the volume; wait while too many wait for their names."""
@@ -132,7 +132,9 @@ class Single:
     def fail(self, transfer: Transfer, error: CfetchError) -> None:
         """End an entry that cannot be had."""
         kept_bytes = transfer.part.keep_leftover()
-        self._ledger.finish(transfer, "failed", volume=self._volume.name, kept_bytes=kept_bytes, error=error)
+        self._entry_records.finish(
+            transfer, "failed", volume=self._volume.name, kept_bytes=kept_bytes, error=error
+        )
 
     def fail_locally(self, transfer: Transfer, fault: LocalFault) -> NoReturn:
         """End the entry, and the run: there is no other volume."""
@@ -155,12 +157,12 @@ class Single:
         """End an entry whose part has its final name, or cannot get it."""
         volume = self._volume.name
         if error is None:
-            self._ledger.finish(transfer, "done", volume=volume, kept_bytes=transfer.part.position)
+            self._entry_records.finish(transfer, "done", volume=volume, kept_bytes=transfer.part.position)
             return
-        self._ledger.finish(transfer, "failed", volume=volume, error=error)
+        self._entry_records.finish(transfer, "failed", volume=volume, error=error)
         if isinstance(error, LocalFault) and not isinstance(error, Unstorable):
             self._switch.fail(error)
 
     def _cancel(self, transfer: Transfer) -> None:
         kept_bytes = transfer.part.keep_leftover(even_small=True)
-        self._ledger.finish(transfer, "cancelled", volume=self._volume.name, kept_bytes=kept_bytes)
+        self._entry_records.finish(transfer, "cancelled", volume=self._volume.name, kept_bytes=kept_bytes)

@@ -29,7 +29,7 @@ class Streaming(Single):
         entries: "Entries",
         volume: MemoryVolume,
         window: StreamWindow,
-        ledger: EntryRecords,
+        entry_records: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
         clock: RunClock,
@@ -43,7 +43,7 @@ class Streaming(Single):
             len(entries.hosts),
             most_put_back=MOST_PUT_BACK * concurrency,
         )
-        super().__init__(entries, volume, schedule, ledger, switch, clock)
+        super().__init__(entries, volume, schedule, entry_records, switch, clock)
         self._memory = volume
         self._window = window
         self._idle = idle

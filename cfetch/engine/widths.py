@@ -37,20 +37,20 @@ def make_hosts(widths: Widths, limits: Limits, known: Knowledge, *, splits: bool
     )
 
 
-def estimate_left(total_bytes: int, ended: Counts, flights: AttemptsUnderWay, waiting: int) -> int:
+def estimate_left(total_bytes: int, ended: Counts, in_flight: AttemptsUnderWay, waiting: int) -> int:
     """How many bytes a run still has to bring; without stated sizes ``total_bytes`` is below 0.
 
     Then those that wait are as large as what has come of the others.
     """
-    active_bytes = flights.bytes_active()
+    active_bytes = in_flight.bytes_active()
     if total_bytes > 0:
         return max(0, total_bytes - ended.in_place_bytes - active_bytes)
-    return waiting * (ended.done_bytes + active_bytes) // max(1, ended.done + len(flights))
+    return waiting * (ended.done_bytes + active_bytes) // max(1, ended.done + len(in_flight))
 
 
 def adjust_widths(
     hosts: Hosts,
-    flights: AttemptsUnderWay,
+    in_flight: AttemptsUnderWay,
     emit: Listener,
     clock: RunClock,
     *,
@@ -69,7 +69,7 @@ def adjust_widths(
     def is_link_full(host: str, usual_s: float) -> bool | None:
         from cfetch.engine.link_looks import stand_in_queue  # only before more slots are tried
 
-        return stand_in_queue(flights.attempts(), host, usual_s)
+        return stand_in_queue(in_flight.attempts(), host, usual_s)
 
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
@@ -77,15 +77,15 @@ def adjust_widths(
     rose = hosts.adjust_widths(
         now_s,
         clock.cpu_s(),
-        flights.received_by_host(),
+        in_flight.received_by_host(),
         calm=is_calm,
-        silent=flights.count_silent(now_s - SILENT_S),
-        waiting=flights.count_silent(now_s),
-        handshakes_s=flights.handshakes_by_host(),
+        silent=in_flight.count_silent(now_s - SILENT_S),
+        waiting=in_flight.count_silent(now_s),
+        handshakes_s=in_flight.handshakes_by_host(),
         left_bytes=left_bytes,
         is_link_full=is_link_full,
     )
-    for attempt in flights.attempts():
+    for attempt in in_flight.attempts():
         width, interruption = hosts.find_width(attempt.assignment.host), attempt.interruption
         slack_s, interruption.full_link = (0.0, False) if width is None else (width.slack_s, width.fills_link)
         interruption.slack_s = -1.0 if is_ending else slack_s

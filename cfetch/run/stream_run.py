@@ -148,10 +148,10 @@ class StreamEngine(LocalEngine):
         entries: "Entries",
         placing: PlacementOptions,
         volumes: "Sequence[Volume]",
-        ledger: EntryRecords,
+        entry_records: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
-        flights: AttemptsUnderWay,  # noqa: ARG002 - as make_commitment
+        in_flight: AttemptsUnderWay,  # noqa: ARG002 - as make_commitment
         outside: PoolInputs,
         *,
         backwards: bool,  # noqa: ARG002 - as make_commitment
@@ -163,7 +163,7 @@ class StreamEngine(LocalEngine):
             entries,
             volume,
             self._window,
-            ledger,
+            entry_records,
             switch,
             idle,
             outside.clock,

@@ -27,7 +27,7 @@ KINDS = {"single": (1, False), "batched on one volume": (1, True), "batched on t
 
 
 class Scene:
-    """A commitment with a run's own ledger and stop switch, and a worker that does as the test says."""
+    """A commitment with a run's own records and stop switch, and a worker that does as the test says."""
 
     def __init__(self, kind, files):
         volumes, named = KINDS[kind]
@@ -45,17 +45,17 @@ class Scene:
         outside = PoolInputs(
             "i", self.clock, jitter=lambda: 0.5, emit=self.note, counts=LiveCounts(), confirm=lambda: None
         )
-        flights = new_flights(policy)
-        ledger = EntryRecords(policy, flights, outside)
+        in_flight = new_flights(policy)
+        entry_records = EntryRecords(policy, in_flight, outside)
         self.volumes: list[Any] = [SimVolume(f"v{n}") for n in range(volumes)]
         self.commitment = make_commitment(
             plan,
             settings.placing,
             self.volumes,
-            ledger,
+            entry_records,
             self.switch,
             self.idle,
-            flights,
+            in_flight,
             outside,
             backwards=False,
             bears=lambda host, now_s: (0, 4),

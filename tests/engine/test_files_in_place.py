@@ -61,10 +61,10 @@ def test_what_one_look_does_not_tell_is_left_to_the_workers(tmp_path):
 def test_files_in_place_are_recorded_in_groups():
     """One event for all: per file it would cost more than the look at the file. Kept columns stay."""
     events: list[Event] = []
-    ledger = EntryRecords.__new__(EntryRecords)
-    ledger._instant, ledger._emit = "i", events.append
+    entry_records = EntryRecords.__new__(EntryRecords)
+    entry_records._instant, entry_records._emit = "i", events.append
     entries = [entry_of(0, "a", BODY, kept=(("k", "v"),)), entry_of(1, "b", BODY, size=False)]
-    ledger.skip([(entries[0], "h", "size"), (entries[1], "g", "none")], volume="v", now_s=1.0)
+    entry_records.skip([(entries[0], "h", "size"), (entries[1], "g", "none")], volume="v", now_s=1.0)
     [event] = events
     assert isinstance(event, EntriesFinished)
     assert list(event.block.read_records()) == [

@@ -37,14 +37,14 @@ class Clock:
         return self.now_s
 
 
-def monitor_of(policy, flights, settings, clock, *, emit=lambda _: None, on_slow=None):
+def monitor_of(policy, in_flight, settings, clock, *, emit=lambda _: None, on_slow=None):
     """One over a run without entries, whose volumes are judged if there is ``on_slow``."""
     commitment: Any = SimpleNamespace(
         schedule=NO_ENTRIES, judges_volumes=on_slow is not None, note_straggler=on_slow, views=list
     )
     outside = PoolInputs("i", clock, lambda: 0.5, emit, LiveCounts())
     nothing: Any = lambda *_: None  # noqa: E731
-    return Monitor(policy, flights, commitment, settings, outside, on_life=nothing, on_check=nothing)
+    return Monitor(policy, in_flight, commitment, settings, outside, on_life=nothing, on_check=nothing)
 
 
 async def looks(*times_s, stall_timeout, then=lambda attempt, now_s: None):
@@ -52,13 +52,13 @@ async def looks(*times_s, stall_timeout, then=lambda attempt, now_s: None):
     clock: Any = Clock()
     settings = Settings(stall_timeout=stall_timeout)
     detector = Detector(settings.straggler)
-    flights = new_flights()
-    monitor = monitor_of(detector, flights, settings, clock)
+    in_flight = new_flights()
+    monitor = monitor_of(detector, in_flight, settings, clock)
 
     async def attempt():
         run = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100)
         run.note(0.0, 10)
-        flights.start(run, new_transfer())
+        in_flight.start(run, new_transfer())
         for time_s in times_s:
             clock.now_s = time_s
             monitor.check()
@@ -117,13 +117,13 @@ async def test_a_further_stream_that_falls_silent_is_ended_itself():
     clock: Any = Clock()
     settings = Settings(stall_timeout=2.0)
     policy = Detector(settings.straggler)
-    flights = new_flights()
-    monitor = monitor_of(policy, flights, settings, clock)
+    in_flight = new_flights()
+    monitor = monitor_of(policy, in_flight, settings, clock)
     runs: dict[int, Attempt] = {}
 
     async def attempt(key):
         run = runs[key] = Attempt(IMPATIENT, 0.0, from_byte=0, size_bytes=100, key=key)
-        flights.start(run, new_transfer())
+        in_flight.start(run, new_transfer())
         await asyncio.Event().wait()
 
     tasks = [asyncio.create_task(attempt(key)) for key in (0, -1)]
@@ -153,9 +153,9 @@ async def test_slow_files_are_looked_for_only_where_they_speak_against_a_volume(
     slow: list[int] = []
     for on_slow in (None, slow.append):
         clock: Any = Clock()
-        policy, flights = Asked(Settings().straggler), new_flights()
-        monitor = monitor_of(policy, flights, Settings(), clock, on_slow=on_slow)
-        flights.start(
+        policy, in_flight = Asked(Settings().straggler), new_flights()
+        monitor = monitor_of(policy, in_flight, Settings(), clock, on_slow=on_slow)
+        in_flight.start(
             Attempt(replace(IMMUNE, volume_index=3), 0.0, from_byte=0, size_bytes=100), new_transfer()
         )
         for clock.now_s in (0.5, 1.5, 2.5):
@@ -168,16 +168,16 @@ async def test_the_rate_that_is_shown_is_smoothed():
     """Over the reports of one attempt; the next attempt at the file begins anew."""
     clock: Any = Clock()
     shown: list[Any] = []
-    policy, flights = Detector(Settings().straggler), new_flights()
-    monitor = monitor_of(policy, flights, Settings(), clock, emit=shown.append)
+    policy, in_flight = Detector(Settings().straggler), new_flights()
+    monitor = monitor_of(policy, in_flight, Settings(), clock, emit=shown.append)
     first = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100_000)
-    flights.start(first, new_transfer())
+    in_flight.start(first, new_transfer())
     for clock.now_s, came in ((1.0, 1000), (2.0, 3000), (2.0, 0)):
         first.note(clock.now_s, came)
         monitor.report()
-    flights.end_unjudged(first, "interrupted", 2.0)
+    in_flight.end_unjudged(first, "interrupted", 2.0)
     second = Attempt(replace(IMMUNE, n=2), 3.0, from_byte=0, size_bytes=100_000)
-    flights.start(second, new_transfer())
+    in_flight.start(second, new_transfer())
     second.note(5.0, 500)
     clock.now_s = 5.0
     monitor.report()
@@ -193,11 +193,11 @@ async def test_the_policy_is_told_of_what_is_to_come():
         def note_size(self, key, size_bytes):
             told.append((key, size_bytes))
 
-    policy, flights = Told(Settings().straggler), new_flights()
+    policy, in_flight = Told(Settings().straggler), new_flights()
     clock: Any = Clock()
-    monitor = monitor_of(policy, flights, Settings(), clock)
+    monitor = monitor_of(policy, in_flight, Settings(), clock)
     attempt = Attempt(IMMUNE, 0.0, from_byte=30, size_bytes=100)
-    flights.start(attempt, new_transfer())
+    in_flight.start(attempt, new_transfer())
     attempt.reply.has_news_of_size = True
     monitor.check()
     monitor.check()
@@ -214,10 +214,10 @@ async def test_what_will_take_too_long_is_shown_as_slow(now_s, state):
 
     clock: Any = Clock()
     shown: list[Any] = []
-    policy, flights = SixSeconds(Settings().straggler), new_flights()
-    monitor = monitor_of(policy, flights, Settings(), clock, emit=shown.append)
+    policy, in_flight = SixSeconds(Settings().straggler), new_flights()
+    monitor = monitor_of(policy, in_flight, Settings(), clock, emit=shown.append)
     attempt = Attempt(IMMUNE, 0.0, from_byte=0, size_bytes=100_000)
-    flights.start(attempt, new_transfer())
+    in_flight.start(attempt, new_transfer())
     attempt.note(1.0, 1000)
     clock.now_s = now_s
     monitor.report()

@@ -71,7 +71,7 @@ def check(outcome, bodies, entries):
     assert outcome.transport.left_open() == []
     assert outcome.transport.open_now == set()
     assert detector.known == detector.total_finished
-    assert list(outcome.pool._parts.flights) == []
+    assert list(outcome.pool._parts.in_flight) == []
     assert len(outcome.records) == len(outcome.all_records)
     assert {path: bodies[path] for path in outcome.tree} == outcome.tree
     for entry in entries:

@@ -398,15 +398,15 @@ async def test_who_is_held_back_by_our_own_side_is_not_helped(tmp_path):
         Hosts(8, Limits(5, 60.0)),
         RunClock(VirtualClock()),
     )
-    flights, entry = new_flights(policy, hosts), entry_of(0, "a", BODY)
+    in_flight, entry = new_flights(policy, hosts), entry_of(0, "a", BODY)
     waiting: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
-    segments = Segments(policy, hosts, flights, waiting, clock, most=8)
+    segments = Segments(policy, hosts, in_flight, waiting, clock, most=8)
     part = Part(volume, entry)
     part.write(BODY[:MIB])
     part.validator = '"v1"'
     attempt = Attempt(Assignment(entry, 1, "origin.test"), 0.0, from_byte=0, size_bytes=len(BODY))
     attempt.resumable = True
-    flights.start(attempt, Transfer(entry, part, queue=0, host="origin.test", now_s=0.0))
+    in_flight.start(attempt, Transfer(entry, part, queue=0, host="origin.test", now_s=0.0))
     attempt.hold(0.0)
     assert segments.assign(3) == []
     attempt.let_go(0.0)

@@ -1,9 +1,15 @@
 """The window of a stream: which entries may begin, and what they hold."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.stream_window import StreamWindow
+from cfetch.engine.streaming import Streaming
+from tests.engine.drive import ListPlan, entry_of
 
 LIMIT = 1000
 
@@ -20,6 +26,17 @@ def test_entries_are_admitted_in_order_while_memory_lasts():
     window.give_away(1)
     assert admitted(window, 4) == [0, 1, 2, 3]
     assert admitted(StreamWindow([5000, 1], LIMIT), 2) == [0]
+
+
+def test_a_stream_begins_in_the_order_of_the_list():
+    """Whatever the sizes, whether memory has room for all or not."""
+    entries: Any = ListPlan([entry_of(n, f"f{n}", b"x" * size) for n, size in enumerate((10, 400, 20, 300))])
+    other: Any = SimpleNamespace()
+    window = StreamWindow(entries.sizes, LIMIT)
+    stream = Streaming(
+        entries, other, window, other, other, IdleWorkers(), other, concurrency=1, lose=lambda *_: None
+    )
+    assert [stream.schedule.take(0.0, stream.opens_s) for _ in range(4)] == [0, 1, 2, 3]
 
 
 def test_a_second_copy_takes_only_memory_that_is_free():

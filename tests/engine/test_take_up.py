@@ -44,10 +44,10 @@ class Scene:
     def __init__(self, volume, *, slots=8, most=8):
         self.policy = Forecast(Settings().straggler)
         self.hosts = Hosts(slots, Limits(5, 60.0))
-        self.flights = new_flights(self.policy, self.hosts)
+        self.in_flight = new_flights(self.policy, self.hosts)
         waiting: Schedule[Any] = Schedule([], [], 0, most_put_back=1)
         clock = RunClock(VirtualClock())
-        self.segments = Segments(self.policy, self.hosts, self.flights, waiting, clock, most=most)
+        self.segments = Segments(self.policy, self.hosts, self.in_flight, waiting, clock, most=most)
         entry = entry_of(0, "a", BODY)
         self.part = Part(volume, entry)
         self.part.write(BODY[:MIB])
@@ -55,7 +55,7 @@ class Scene:
         self.transfer = Transfer(entry, self.part, queue=0, host=HOST, now_s=0.0)
         self.owner = Attempt(Assignment(entry, 1, HOST), 0.0, from_byte=0, size_bytes=len(BODY))
         self.owner.resumable = True
-        self.flights.start(self.owner, self.transfer)
+        self.in_flight.start(self.owner, self.transfer)
         self.hosts.take_slot(HOST, len(BODY))
         self.ranges = self.part.split_into_ranges(len(BODY))
 
@@ -135,8 +135,8 @@ async def test_an_owner_that_is_between_two_tries_takes_it_up_itself(make_scene)
     scene = make_scene()
     scene.leave(8 * MIB, 9 * MIB, 16 * MIB)
     helper = Attempt(scene.owner.assignment, 0.0, from_byte=0, size_bytes=len(BODY), key=-99)
-    scene.flights.start(helper, scene.transfer)
-    scene.flights.end_unjudged(scene.owner, "a test", 0.0)
+    scene.in_flight.start(helper, scene.transfer)
+    scene.in_flight.end_unjudged(scene.owner, "a test", 0.0)
     assert scene.assign(8) == []
 
 

@@ -22,7 +22,7 @@ class Widths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacementOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How entries are placed on volumes, and how long batches may wait for a volume.
+    """How entries are placed on volumes, also on a single one, and how long batches may wait for a volume.
 
     A run begins with ``concurrency`` downloads, for which the volumes have slots.
     ``mode`` is a ``placement.Mode``; ``batch_share`` bounds the batches that cfetch makes itself, as a share

@@ -46,13 +46,14 @@ class Batched:
         entries: Entries,
         placing: PlacementOptions,
         volumes: Sequence[Volume],
-        ledger: EntryRecords,
+        entry_records: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
-        flights: AttemptsUnderWay,
+        in_flight: AttemptsUnderWay,
         outside: PoolInputs,
         bears: Bears,
     ) -> None:
+        # On one volume nothing is placed, but all the same the largest batches come first.
         has_several = len(volumes) > 1
         mode = self._mode = Mode(placing.mode) if has_several else Mode.COUNT
         arrivals = Arrivals(
@@ -74,7 +75,7 @@ class Batched:
         self._volumes = list(volumes)
         self._idle = idle
         self._publishing = Publishing(volumes, switch)
-        self._stagings = Stagings(entries, self._volumes, queues, self.schedule, ledger)
+        self._stagings = Stagings(entries, self._volumes, queues, self.schedule, entry_records)
         earlier = outside.earlier or NOTHING_EARLIER
         self._keep_turn = earlier.keep_turn
         placer = self._placer = Placer(
@@ -82,7 +83,7 @@ class Batched:
         )
         patience_s = min(placing.write_timeout_s, placing.deadline_s)
         self._watch = VolumeWatch(
-            self._volumes, placer, self._stagings, flights, switch, outside, patience_s=patience_s
+            self._volumes, placer, self._stagings, in_flight, switch, outside, patience_s=patience_s
         )
         self._completion = BatchCompletion(
             self._volumes, placer, self._stagings, self._watch, switch, outside
@@ -96,7 +97,7 @@ class Batched:
             self._stagings,
             self._completion,
             self._watch,
-            flights,
+            in_flight,
             switch,
             outside,
             concurrency=placing.concurrency,

@@ -40,7 +40,7 @@ class Health:
         volumes: Sequence[Volume],
         placer: Placer,
         stagings: Stagings,
-        flights: AttemptsUnderWay,
+        in_flight: AttemptsUnderWay,
         clock: RunClock,
         *,
         patience_s: float,
@@ -49,7 +49,7 @@ class Health:
         self._volumes = volumes
         self._placer = placer
         self._stagings = stagings
-        self._flights = flights
+        self._in_flight = in_flight
         self._clock = clock
         self._patience_s = patience_s
         self._gone = gone
@@ -151,7 +151,7 @@ class Health:
 
     def _count_taken_bytes(self, index: int) -> int:
         written_bytes = self._volumes[index].written_bytes
-        return self._flights.landed_bytes(index) if written_bytes is None else written_bytes
+        return self._in_flight.landed_bytes(index) if written_bytes is None else written_bytes
 
     async def _tick(self) -> None:
         volumes = range(len(self._volumes))

@@ -42,7 +42,7 @@ class Rounds:
         stagings: Stagings,
         completion: BatchCompletion,
         watch: VolumeWatch,
-        flights: AttemptsUnderWay,
+        in_flight: AttemptsUnderWay,
         switch: StopSwitch,
         outside: PoolInputs,
         *,
@@ -55,7 +55,7 @@ class Rounds:
         self._stagings = stagings
         self._completion = completion
         self._watch = watch
-        self._flights = flights
+        self._in_flight = in_flight
         self._switch = switch
         self._clock = outside.clock
         self._emit = outside.emit
@@ -107,7 +107,7 @@ class Rounds:
     def _divide_slots(self) -> None:
         now_s, running = self._clock.now(), self._watch.health.running
         volumes = range(len(self._names))
-        self._shares.note_waits(now_s, [self._flights.held_s(index, now_s) for index in volumes])
+        self._shares.note_waits(now_s, [self._in_flight.held_s(index, now_s) for index in volumes])
         has_work = [self._has_work(index) for index in volumes]
         most = None if self._borne is None else self._borne.count(now_s)
         self.slots = self._shares.divide(has_work, running, most, is_last=self._arrivals.is_over)

@@ -38,14 +38,14 @@ class Stagings:
         volumes: list[Volume],
         queues: BatchQueues,
         schedule: Schedule[Transfer],
-        ledger: EntryRecords,
+        entry_records: EntryRecords,
     ) -> None:
         self._entries = entries
         self._volumes = volumes
         self.names = [volume.name for volume in volumes]
         self._queues = queues
         self._schedule = schedule
-        self._ledger = ledger
+        self._entry_records = entry_records
         self._lost: dict[int, list[AttemptRecord]] = {}  # by entry: attempts on volumes that were left
         self._kept: dict[int, set[int]] = {}  # by entry: the volumes that may keep a part of it
         self.leaving: dict[int, asyncio.Event] = {}
@@ -110,10 +110,10 @@ class Stagings:
     def finish(
         self, transfer: Transfer, status: Status, *, kept_bytes: int = 0, error: CfetchError | None = None
     ) -> None:
-        """Enter an entry's end in the ledger."""
+        """Record the end of an entry."""
         self._lost.pop(transfer.index, None)
         volume = self._volume_of(transfer).name
-        self._ledger.finish(transfer, status, volume=volume, kept_bytes=kept_bytes, error=error)
+        self._entry_records.finish(transfer, status, volume=volume, kept_bytes=kept_bytes, error=error)
 
     def cancel(self, transfer: Transfer) -> None:
         """End an entry that the run did not bring to its end; keep its bytes for the next run."""

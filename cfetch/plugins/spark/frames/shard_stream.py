@@ -89,17 +89,17 @@ class ShardStream:
         entries: "Entries",
         placing: PlacementOptions,
         volumes: "Sequence[Volume]",  # noqa: ARG002 - it is this stream's own
-        ledger: EntryRecords,
+        entry_records: EntryRecords,
         switch: StopSwitch,
         idle: IdleWorkers,
-        flights: AttemptsUnderWay,  # noqa: ARG002 - as make_commitment
+        in_flight: AttemptsUnderWay,  # noqa: ARG002 - as make_commitment
         outside: PoolInputs,
         *,
         backwards: bool,  # noqa: ARG002 - the order of the shards says it
         bears: "Bears",  # noqa: ARG002 - as make_commitment
     ) -> "ShardCommitment":
         """Make the commitment, as ``make_commitment`` does."""
-        made = partial(ShardCommitment, self, entries, self.volume, self.window, ledger, switch, idle)
+        made = partial(ShardCommitment, self, entries, self.volume, self.window, entry_records, switch, idle)
         return made(outside.clock, concurrency=placing.concurrency, lose=lambda *_: None)
 
     def close(self) -> None:

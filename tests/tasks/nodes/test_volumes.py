@@ -188,7 +188,7 @@ def test_a_node_ends_as_the_leader_does(table):
     table.placed.is_whole, table.placed.fault = True, VolumeFault("no volume has room")
     assert not table.remote.is_over()
     table.hear()
-    table.run._looked_s = -1e9
+    table.run._asked_s = -1e9
     assert table.remote.is_over()
     assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")
     find_over(table.receipts, 1).unlink()

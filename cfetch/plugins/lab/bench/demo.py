@@ -131,7 +131,7 @@ def _download(folder: Path) -> int:
         "--metrics",
         str(folder / "metrics.jsonl"),
     ]
-    command = [*CFETCH, "download", *paths, "--concurrency", str(CONNECTIONS)]
+    command = [*CFETCH, "download", *paths]  # it begins with so many
     with subprocess.Popen(command) as process:  # noqa: S603 - our own command
         while True:
             try:

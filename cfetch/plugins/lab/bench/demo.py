@@ -146,6 +146,8 @@ def epilogue_lines(folder: Path, code: int) -> list[str]:
     command = (
         shlex.quote(str(installed)) if installed.exists() else f"{shlex.quote(sys.executable)} -m cfetch"
     )
+    if shutil.which("cfetch") == str(installed):
+        command = "cfetch"
     manifest, to, metrics = (
         shlex.quote(str(folder / name)) for name in ("manifest.json", "files", "metrics.jsonl")
     )

@@ -51,7 +51,9 @@ def tmux(*words: str) -> str:
 def record() -> list[tuple[float, list[str]]]:
     """The frames of a run with the seconds at which they were seen."""
     size = ("-x", str(COLUMNS), "-y", str(ROWS))
-    ends = f"{sys.executable} -m cfetch.plugins.lab.bench.demo; tmux -L cfetch-picture wait -S ended; cat"
+    # the picture names no directory of this machine
+    own = f"PATH={Path(sys.executable).parent}:$PATH {sys.executable}"
+    ends = f"{own} -m cfetch.plugins.lab.bench.demo; tmux -L cfetch-picture wait -S ended; cat"
     tmux("new-session", "-d", *size, "-s", "demo", ends)
     frames: list[tuple[float, list[str]]] = []
     began_s = time.monotonic()

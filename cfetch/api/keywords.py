@@ -45,6 +45,8 @@ class Usual(NamedTuple):
             "existing": self.existing,
             "max_failures": self.max_failures,
         }
+        if settings.max_concurrency is None:
+            given["max_concurrency"] = self.concurrency  # who says 16 means 16, also if that is the default
         given = {name: value for name, value in given.items() if value is not None}
         return replace(settings, **given) if given else settings
 

@@ -287,13 +287,22 @@ class PartFile:
         if self.fd >= 0 and changed_s is not None:
             with contextlib.suppress(OSError):  # some file systems cannot set the time
                 os.utime(self.fd, (changed_s, changed_s))
-        has_record = self._entry.digest is None or self._entry.is_named_by_server
-        if self.fd >= 0 and has_record and self._entry.piece is None:
+        if self.fd >= 0 and self._entry.piece is None and self._has_record():
             source = SourceRecord(
                 self.identity, validator, self._entry.size_bytes
             )  # a whole part has this size
             self._volume.sources.note(self.fd, self._entry.path, source)
         self.close()
+
+    def _has_record(self) -> bool:
+        """Whether the file gets the record of its source.
+
+        So does one that replaces a file with a record: a list without hashes would fetch it once more.
+        """
+        path = self._entry.path
+        if self._entry.digest is None or self._entry.is_named_by_server:
+            return True
+        return not self._volume.was_free(path) and self._volume.sources.find(path) is not None
 
     @property
     def is_finished(self) -> bool:

@@ -63,7 +63,9 @@ def find_beat(files: TimelineFiles, instant: str, now_s: float) -> tuple[Beat | 
     """The beat of an instant and its age in seconds; ``now_s`` is by the file system's clock.
 
     A file that cannot be read may belong to a newer version, or a power cut has torn it. Nobody knows whether
-    its owner lives. So it counts as a beat of an unknown owner, and is watched like any other.
+    its owner lives. So it counts as a beat of an unknown owner, and is watched like any other. The watch
+    cannot be shorter: neither the owner's process, whose end would be a proof, nor its own interval is
+    known, and a lock that is free proves nothing about a machine that shares the disk.
     """
     path = f"{HEARTBEATS}/{instant}.json"
     try:

@@ -34,7 +34,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> str:
         """The owner as messages name it."""
-        return f"process {self.pid} on {self.host}"
+        return f"process {self.pid} on {self.host}" if self.pid else f"an unknown process on {self.host}"
 
 
 def this_owner(token: str) -> Owner:

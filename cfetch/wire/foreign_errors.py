@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
-from httptools import HttpParserError
+from httptools import HttpParserCallbackError, HttpParserError
 
 from cfetch.base.errors import CfetchError, Refused, SourceError, Transient
 from cfetch.base.secret import printable
@@ -143,6 +143,8 @@ def _find_fault(error: Exception) -> str:
     if isinstance(error, NoHttp):
         begin = error.args[0].partition(b"\n")[0].decode("latin-1").strip()
         return f"it begins with {printable(begin, MAX_QUOTED)}" if begin.isprintable() else ""
+    if isinstance(error, HttpParserCallbackError):  # its own text says nothing, and the cause is our own
+        error = HttpParserError(str(error.__context__ or ""))
     words = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     return words.lower() if isinstance(error, HttpParserError) and _PLAIN_WORDS.fullmatch(words) else ""
 

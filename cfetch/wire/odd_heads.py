@@ -15,6 +15,7 @@ from cfetch.wire.repeated_lengths import HEAD_END, mend_lengths
 _STATUS_LINE = re.compile(
     rb"(?:HTTP/(?P<version>\d(?:\.\d)?)|ICY)[ \t]+(?P<status>\d{3})(?:[ \t]+(?P<reason>.*))?\Z", re.IGNORECASE
 )
+_FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]+)")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*\Z")
 _CONTROLS = re.compile(rb"[\x01-\x08\x0a-\x1f\x7f]")
 _LENGTH = re.compile(rb"[ \t]*\+?([0-9]+)[ \t]*(?:bytes?)?[ \t]*\Z", re.IGNORECASE)
@@ -30,6 +31,20 @@ class MendedHead(NamedTuple):
     data: bytes
     is_odd: bool
     lengths: tuple[bytes, ...] = ()
+
+
+def find_bad_status(head: bytes) -> bytes | None:
+    """The first line of a head, or of one behind interim replies, if its status is none; else None."""
+    begin = 0
+    while (line := _FIRST_LINE.match(head, begin)) is not None:
+        match = _STATUS_LINE.match(line[1])
+        if match is None or match["status"] < b"100":
+            return line[1]
+        end = HEAD_END.search(head, begin)
+        if end is None or match["status"] >= b"200" or match["status"] == b"101":
+            break
+        begin = end.end()
+    return None
 
 
 def mend_head(head: bytes) -> MendedHead | None:

@@ -38,7 +38,7 @@ class HeadFault(HttpParserError):
 
 
 class NoHttp(HttpParserError):
-    """What the server speaks is no HTTP. Its argument: the first bytes."""
+    """What the server speaks is no HTTP. Its argument: the first bytes, or the wrong line of a status."""
 
 
 class BytesBehind(HttpParserError):
@@ -78,7 +78,7 @@ def _read_fields(fields: list[bytes], max_bytes: int) -> CIMultiDict[str]:
         raise HeadFault(f"a header of the reply is longer than {max_bytes} bytes, {WAY_OUT}")
     texts = b"\0".join(map(bytes.rstrip, fields)).decode("utf-8", "surrogateescape").split("\0")
     if len(texts) > len(fields):
-        raise ValueError
+        raise ValueError("a header has a zero byte")
     return CIMultiDict(zip(texts[::2], texts[1::2], strict=True))
 
 
@@ -203,11 +203,13 @@ class ReplyParser:
             raise NoHttp(head) from None
         if self.status or self._is_mended:
             raise error
-        from cfetch.wire.odd_heads import mend_head  # few servers send such heads
+        from cfetch.wire.odd_heads import find_bad_status, mend_head  # few servers send such heads
         from cfetch.wire.repeated_lengths import is_whole
 
         if not is_whole(head):
             return  # the parser refuses all further bytes, so that this is called again
+        if (line := find_bad_status(head)) is not None:
+            raise NoHttp(line) from None
         mended = mend_head(head)
         if mended is None:
             raise error
@@ -254,7 +256,7 @@ class ReplyParser:
                 if self.status
                 else HeadFault(f"the reply has more than {self._limits.headers} headers, {WAY_OUT}")
             )
-            raise ValueError
+            raise ValueError("too many trailers")
         fields += name, value
 
     def on_headers_complete(self) -> None:
@@ -264,7 +266,7 @@ class ReplyParser:
         assert isinstance(self._parser, HttpResponseParser)
         status = self._parser.get_status_code()
         if status < 100:
-            raise ValueError
+            raise ValueError("the status is none")
         if 100 <= status < 200 and status != 101:
             self._fields.clear()
             self.phrase = b""
@@ -280,7 +282,7 @@ class ReplyParser:
             if not self._is_mended and not all(
                 map(_PLAIN_CODINGS.fullmatch, self.headers.getall(_TRANSFER_ENCODING))
             ):
-                raise ValueError  # the parser may read it otherwise than the judge
+                raise ValueError("unknown transfer coding")  # the parser may read it otherwise than the judge
             self._keeps &= "Content-Length" not in self.headers  # they may be meant for two recipients
         self.status = status
         if not self._has_body:

@@ -61,7 +61,13 @@ def test_gentle_to_a_small_server(site, tmp_path):
         [site.url("a")], to=tmp_path, concurrency=2, limit_rate="10M", timeout=5, settings=settings
     )
     header = next(iter((tmp_path / ".cfetch/metrics").glob("*.jsonl"))).read_text().splitlines()[0]
-    for words in ('"concurrency":2', '"limit_rate":10485760', '"stall_timeout":5', '"retry_budget":60.0'):
+    for words in (
+        '"concurrency":2',
+        '"max_concurrency":2',
+        '"limit_rate":10485760',
+        '"stall_timeout":5',
+        '"retry_budget":60.0',
+    ):
         assert words in header
     assert site.headers[-1]["x-a"] == "1"
 

@@ -386,3 +386,13 @@ def test_what_stands_in_the_place_of_its_own_directory_is_named(tmp_path, is_sym
     with pytest.raises(VolumeFault, match=rf"cannot write to {own}: .* move it, or name another --to"):
         Directory(own.parent, "attempts/i/0")
     assert [*(tmp_path / "elsewhere").iterdir()] == []
+
+
+@pytest.mark.parametrize("had_record", [True, False])
+def test_a_file_that_replaces_one_with_a_record_has_one_too(volume, root, had_record):
+    """Else a list without hashes would fetch once more what one with hashes has repaired."""
+    published(volume, "a", digest=not had_record)
+    (root / "a").write_bytes(b"damaged")
+    published(volume, "a", digest=True)
+    source = volume.sources.find(safe_path("a"))
+    assert (source and source.size_bytes) == (len(DATA) if had_record else None)

@@ -103,6 +103,7 @@ def test_a_beat_that_cannot_be_read_is_watched(files, clock, data):
     path_of(files).write_bytes(data)
     verdict = observer.judge(INSTANT, 1, *look(files, INSTANT, 1e12))
     assert (verdict.is_live, verdict.is_gone, verdict.is_certain) == (True, False, False)
+    assert verdict.beat.owner.shown == "an unknown process on a machine whose heartbeat cannot be read"
     clock.now_s += 180.0
     path_of(files).write_bytes(data + b" ")
     verdict = observer.judge(INSTANT, 1, *look(files, INSTANT, 1e12))

@@ -96,6 +96,10 @@ async def test_what_nobody_can_read_is_an_error(sent):
     (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "not proper HTTP: it begins with SSH-2.0-OpenSSH_9.2p1 Debian-2"),
     (b"\x15\x03\x01\x00\x02\x02\x46", "the port speaks TLS: write https:// in place of http://"),
     (head(fields=b"Content-Length: -5\r\n"), "not proper HTTP: invalid character in content-length"),
+    (b"HTTP/1.1 000 Nope\r\n\r\n", "not proper HTTP: it begins with HTTP/1.1 000 Nope"),
+    (b"HTTP/1.1 2000 OK\r\nA: b\r\n\r\nHTTP/1.1 x", "not proper HTTP: it begins with HTTP/1.1 2000 OK"),
+    (b"HTTP/1.1 103 E\r\nA: b\r\n\r\nHTTP/1.1 -1\r\n\r\n", "not proper HTTP: it begins with HTTP/1.1 -1"),
+    (head(fields=b"A: b\0c\r\n"), "not proper HTTP: a header has a zero byte"),
 ])  # fmt: skip
 async def test_what_speaks_no_http_is_named(sent, words):
     """By its first line, which says what it is; of headers only the parser's words are shown."""

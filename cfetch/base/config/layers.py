@@ -68,6 +68,8 @@ def resolve(
     if problems:
         raise ConfigError("\n".join(problems))
     note = _choose_policy(values, origins)
+    if values.get("max_concurrency") is None and origins["concurrency"].startswith(("--", ENV_PREFIX)):
+        values["max_concurrency"] = values["concurrency"]  # who says 16 means 16, also if that is the default
     settings = Settings(**values)
     if settings.mitigation:
         notes = [note, _unread(settings, origins)]

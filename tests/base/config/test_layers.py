@@ -8,7 +8,7 @@ import pytest
 
 from cfetch.base.config.layers import find_user_file, resolve
 from cfetch.base.config.option_table import FORMULA, PRESETS
-from cfetch.base.config.settings import KINDS, Settings
+from cfetch.base.config.settings import GROWN, KINDS, Settings
 from cfetch.base.config.shown import show
 from cfetch.base.errors import ConfigError
 
@@ -50,6 +50,16 @@ def test_the_users_own_file_is_where_the_desktop_standard_puts_it(tmp_path):
     assert find_user_file(home | {"CFETCH_USER_CONFIG": "/x.yaml"}) == Path("/x.yaml")
     assert find_user_file({}) is None
     assert resolve(flags={}, env={"CFETCH_USER_CONFIG": "/x"}).settings == Settings()
+
+
+@pytest.mark.parametrize(("flags", "env"), [({"concurrency": "16"}, {}), ({}, {"CFETCH_CONCURRENCY": "16"})])
+def test_who_gives_a_concurrency_gets_no_more(config, flags, env):
+    """Also if it is the default's number; unless a maximum is given too, or it only stands in a file."""
+    assert resolve(flags=flags, env=env).settings.most_at_once == 16
+    assert resolve(flags=flags | {"max_concurrency": "32"}, env=env).settings.most_at_once == 32
+    file = config("concurrency: 16\n")
+    assert resolve(flags={}, env={}, file=file).settings.most_at_once == GROWN
+    assert resolve(flags=flags, env=env, file=file).settings.most_at_once == 16
 
 
 def test_without_anything_given_all_is_default():

@@ -131,7 +131,7 @@ def _download(folder: Path) -> int:
         "--metrics",
         str(folder / "metrics.jsonl"),
     ]
-    command = [*CFETCH, "download", *paths, "--concurrency", str(CONNECTIONS)]
+    command = [*CFETCH, "download", *paths]  # it begins with so many
     with subprocess.Popen(command) as process:  # noqa: S603 - our own command
         while True:
             try:
@@ -146,6 +146,8 @@ def epilogue_lines(folder: Path, code: int) -> list[str]:
     command = (
         shlex.quote(str(installed)) if installed.exists() else f"{shlex.quote(sys.executable)} -m cfetch"
     )
+    if shutil.which("cfetch") == str(installed):
+        command = "cfetch"
     manifest, to, metrics = (
         shlex.quote(str(folder / name)) for name in ("manifest.json", "files", "metrics.jsonl")
     )

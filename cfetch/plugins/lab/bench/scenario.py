@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from cfetch.base.config.option_table import PLACES
 from cfetch.base.config.settings import KINDS as OPTIONS
 from cfetch.plugins.lab.bench.content import Group, SyntheticSet
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule, draw
@@ -94,7 +95,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def arguments(self) -> list[str]:
         """The flags of ``cfetch download`` for this scenario."""
-        return ["--concurrency", str(self.concurrency), *self.flags()]
+        number = [] if self.concurrency == PLACES else ["--concurrency", str(self.concurrency)]
+        return [*number, *self.flags()]
 
     def flags(self) -> list[str]:
         """The flags for ``options`` only, so that cfetch begins with its default number of downloads."""

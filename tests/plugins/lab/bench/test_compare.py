@@ -254,7 +254,7 @@ def test_a_policy_stands_in_for_the_scenario_s_options(tmp_path, monkeypatch):
     plain = run(BenchOptions(scenario=str(scenario), folder=tmp_path))
     assert asked == [
         ["--concurrency", "3", "--policy", "adaptive"],
-        ["--concurrency", "16", "--padding", "200ms"],
+        ["--padding", "200ms"],
     ]
     assert (error.policy, error.options) == ("adaptive", {"policy": "adaptive"})
     assert (plain.policy, plain.options) == ("cloudfetch", {"padding": "200ms"})

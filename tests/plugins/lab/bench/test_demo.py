@@ -1,6 +1,7 @@
 """The demo's choice of files."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,12 @@ def test_an_interrupt_before_the_download_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert demo.main() == 130
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_on_the_path_is_offered_by_its_name(folder, monkeypatch):
+    """The whole path of an environment says nothing to a reader; one that is elsewhere is named whole."""
+    own = str(Path(sys.executable).with_name("cfetch"))
+    for there, begin in ((own, "  cfetch bench"), (None, "  /")):
+        monkeypatch.setattr("shutil.which", lambda _, there=there: there)
+        (line,) = [line for line in demo.epilogue_lines(folder, 0) if " bench " in line]
+        assert line.startswith(begin)

@@ -190,4 +190,4 @@ def test_the_promised_scenarios_are_there():
     scenario = find_scenario("stragglers")
     assert (len(scenario.names), scenario.size_bytes, len(scenario.faults)) == (500, 500 << 20, 10)
     assert {script[0].rate_bps for script in scenario.faults.values()} == {16 << 10}
-    assert scenario.arguments() == ["--concurrency", "16"]  # nothing is set by hand
+    assert scenario.arguments() == []  # nothing is set by hand

@@ -311,6 +311,19 @@ def test_each_entry_has_the_headers_of_its_own_manifest(spark, tmp_path):
     assert plan.headers == ()
 
 
+@pytest.mark.parametrize(("stated", "size"), [(-1, None), ("-1", None), ("7", 7), (7, 7), (None, None)])
+def test_a_size_that_is_not_known_or_a_text_is_read_as_on_one_machine(tmp_path, stated, size):
+    """In each form that Spark cuts into units."""
+    row = {"url": "http://h.test/a", "size": stated}
+    (tmp_path / "m.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "m.csv").write_text(f"url,size\n{row['url']},{'' if stated is None else stated}\n")
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "m.parquet")
+    for name in ("m.jsonl", "m.csv", "m.parquet"):
+        (unit,) = cut_units(0, tmp_path / name, None, 1 << 20)
+        told = read_unit(unit, tmp_path, tmp_path, None)
+        assert (told.rows, told.unknown, told.known_bytes) == (1, int(size is None), size or 0)
+
+
 def test_what_is_told_of_a_unit(tmp_path):
     """Totals, and whether it names batches; and less what repeats others."""
     rows = [

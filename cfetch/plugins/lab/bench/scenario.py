@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.base.config.option_table import PLACES
+from cfetch.base.config.option_table import SLOTS
 from cfetch.base.config.settings import KINDS as OPTIONS
 from cfetch.plugins.lab.bench.content import Group, SyntheticSet
 from cfetch.plugins.lab.bench.faults import Fault, FaultRule, draw
@@ -95,7 +95,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def arguments(self) -> list[str]:
         """The flags of ``cfetch download`` for this scenario."""
-        number = [] if self.concurrency == PLACES else ["--concurrency", str(self.concurrency)]
+        number = [] if self.concurrency == SLOTS else ["--concurrency", str(self.concurrency)]
         return [*number, *self.flags()]
 
     def flags(self) -> list[str]:

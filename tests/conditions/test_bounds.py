@@ -44,7 +44,7 @@ async def test_c100_memory_and_descriptors_under_hostile_replies(case, tmp_path,
         tracemalloc.stop()
     assert ran.records["d/a"]["status"] == ("done" if case.expect["size"] == "done" else "failed")
     assert peak_bytes < PEAK_BYTES
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before  # some of earlier tests may have gone by now
 
 
 async def test_c39_a_reader_slower_than_the_network(tmp_path):

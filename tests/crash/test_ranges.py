@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cfetch.plugins.lab.bench.content import Synthetic
+from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.storage.directory import Directory
 from cfetch.storage.part import Part
 from cfetch.storage.resume import read_note, useful_parts
@@ -139,13 +140,17 @@ def test_c92_a_real_run_in_several_streams_is_killed(tmp_path, origin, children,
     assert sum(0 < size_bytes < SIZE for size_bytes in fetched) >= len(fetched) // 2
 
 
-def test_c92_interrupted_in_ranges_nothing_is_fetched_twice(tmp_path, origin, children):
-    """Ctrl-C: the note tells of every byte that is held."""
-    scene = scene_of(tmp_path / "job", origin.url, children)
-    process = started(command(scene, "--quiet", *STREAMS))
-    while not (notes := list(scene.to.glob(".cfetch/attempts/*/*/r*.note"))):
-        assert process.poll() is None
-        time.sleep(0.01)
-    assert ended(process, signal.SIGINT).code == 130
-    note: Any = read_note(notes[0].read_bytes())
-    assert scene.finish() == SIZE - sum(end - start for start, end in note.held)
+def test_c92_interrupted_in_ranges_nothing_is_fetched_twice(tmp_path, children):
+    """Ctrl-C: the note tells of every byte that is held. No stream ends before it, however late it comes."""
+    large = {"large": Synthetic("large", SIZE)}
+    held = dict.fromkeys(large, Fault(kind="stall", after_bytes=MIB, first=0))
+    with serving(large, faults=held, pace_bps=4.0 * MIB) as origin:
+        scene = scene_of(tmp_path / "job", origin.url, children)
+        process = started(command(scene, "--quiet", *STREAMS))
+        while not (notes := list(scene.to.glob(".cfetch/attempts/*/*/r*.note"))):
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert ended(process, signal.SIGINT).code == 130
+        note: Any = read_note(notes[0].read_bytes())
+        origin.script.faults = {}
+        assert scene.finish() == SIZE - sum(end - start for start, end in note.held)

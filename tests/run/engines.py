@@ -27,7 +27,7 @@ from cfetch.show.metrics import MetricsFile
 from tests.engine.drive import entry_of, tree
 from tests.tasks.scene import asked, files_of, served, whole
 
-__all__ = ["EngineContract", "FakeGuard", "Scene"]
+__all__ = ["EngineContract", "FakeGuard", "LateContent", "Scene"]
 
 FILES = files_of(6)
 NAMES = list(FILES)
@@ -55,6 +55,24 @@ class FakeGuard:
 
     def commit(self, *, files, size_bytes):
         self.committed.append((files, size_bytes))
+
+
+class LateContent:
+    """A file that comes when it may; until then its server says nothing more to anybody."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.size_bytes, self.etag = inner.size_bytes, inner.etag
+        self.may_come = threading.Event()
+
+    def read(self, offset, length):
+        """Read its bytes."""
+        self.may_come.wait(60)
+        return self.inner.read(offset, length)
+
+    def sha256(self):
+        """Its hash, at once."""
+        return self.inner.sha256()
 
 
 class Scene:
@@ -207,9 +225,16 @@ class EngineContract:
         assert scene.guard.committed == []
 
     def test_a_guard_that_was_wrong_changes_nothing(self, scene_of):
-        """It is asked, and the plan is still this run's: all is brought."""
-        slow = {NAMES[-1]: Fault(kind="delay", delay_s=3.0)}  # tasks are heard once a second
-        with served(FILES, slow) as origin, scene_of(origin) as scene:
+        """It is asked, and the plan is still this run's: all is brought, the last file after that."""
+        late = LateContent(FILES[NAMES[-1]])
+
+        class Asked(FakeGuard):
+            def confirm(self):
+                super().confirm()
+                late.may_come.set()
+
+        with served(FILES | {NAMES[-1]: late}) as origin, scene_of(origin) as scene:
+            scene.guard = Asked()
             summary = scene.go(once_under_way(lambda: scene.engine.lose("no heartbeat"), done=0))
         assert (summary.exit_code, summary.files.done, scene.of(RunStopping)) == (0, 6, [])
         assert scene.guard.asked > 0

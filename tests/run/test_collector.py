@@ -8,6 +8,8 @@ import pytest
 from cfetch.run import collector
 from cfetch.run.collector import OBJECTS, collect_seldom
 
+MANY = 50_000  # objects: of those of earlier tests fewer go in the course of one test
+
 
 @pytest.fixture(autouse=True)
 def threshold():
@@ -45,7 +47,7 @@ def test_objects_from_before_are_left_out_until_the_last_end():
     with ExitStack() as outer, ExitStack() as inner:
         outer.enter_context(collect_seldom())
         first = gc.get_freeze_count()
-        made: list[list[int]] = [[] for _ in range(1000)]
+        made: list[list[int]] = [[] for _ in range(MANY)]
         inner.enter_context(collect_seldom())
         # some of the objects of earlier tests, which are left out too, may have gone by now
         assert gc.get_freeze_count() > first + len(made) / 2
@@ -62,7 +64,7 @@ def test_objects_that_the_program_has_left_out_stay_so():
     """And no others join them, as nothing would take those back: each run's garbage would stay for ever."""
     gc.freeze()
     frozen = gc.get_freeze_count()
-    made: list[list[int]] = [[] for _ in range(1000)]
+    made: list[list[int]] = [[] for _ in range(MANY)]
     for _ in range(2):
         with collect_seldom():
             assert frozen - len(made) < gc.get_freeze_count() <= frozen

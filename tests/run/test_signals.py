@@ -13,15 +13,21 @@ from cfetch.base.errors import Interrupted
 from cfetch.run.signals import HANDLED_SIGNALS, listen
 
 HANGS = """
-import ctypes, sys
+import ctypes, sys, threading, time
 from cfetch.base.errors import Interrupted
 from cfetch.run.signals import listen
 
 mutex = ctypes.create_string_buffer(64)
 lock = ctypes.CDLL(None).pthread_mutex_lock  # no signal ends this call
 lock(mutex)
-with listen(lambda _: print("handled", flush=True), end_s=float(sys.argv[1]), hangs="/mnt/v"):
+
+def tell():
+    while mutex[0] == b"\\1":  # in glibc it is 2 once somebody waits; before that a handler could still run
+        time.sleep(0.001)
     print("listening", flush=True)
+
+with listen(lambda _: print("handled", flush=True), end_s=float(sys.argv[1]), hangs="/mnt/v"):
+    threading.Thread(target=tell, daemon=True).start()
     lock(mutex)
 """
 

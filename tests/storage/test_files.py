@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cfetch.base.errors import LocalFault, UsageError
+from cfetch.storage import lacking
 from cfetch.storage.files import (
     input_fault,
     make_private,
@@ -305,6 +306,7 @@ def test_a_file_that_cannot_be_read_is_the_fault_of_its_name_or_of_the_disk(code
 
 def test_a_file_system_that_flushes_no_directories_is_no_fault(tmp_path, monkeypatch):
     """Some network file systems refuse it; others' refusals are told."""
+    monkeypatch.setattr(lacking, "_lacking", {})  # else the next run in this process would tell of it
     real = os.fsync
 
     def refuse(number):

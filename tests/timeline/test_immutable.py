@@ -16,6 +16,7 @@ import time
 import pytest
 
 from cfetch.base.errors import Held, LocalFault, UsageError
+from cfetch.storage import lacking
 from cfetch.timeline.clean import clean
 from cfetch.timeline.execution import Completed, Execution, roll_back
 from cfetch.timeline.rollback import finish, schedule_rollback
@@ -476,6 +477,7 @@ def test_a_file_system_without_links_will_do(processes, monkeypatch):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(x.files, "link", link)
+    monkeypatch.setattr(lacking, "_lacking", {})  # else the next run in this process would tell of it
     instant = processes.schedule(x)
     entry = x.store.entry(instant)
     with pytest.raises(FileExistsError):

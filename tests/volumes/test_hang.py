@@ -4,11 +4,13 @@ import asyncio
 import json
 import signal
 from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.storage.guarded_disk import LONGEST_END_S
+from tests.gate import Gate
 from tests.volumes.hold import held
 from tests.volumes.scene import KIB, Scene, named
 
@@ -17,10 +19,14 @@ RENAMES = ("rename", "renameat")
 
 
 @asynccontextmanager
-async def running(tmp_path, *, batches=12, **how):
-    """A child that writes to all of its volumes, and their threads."""
+async def running(tmp_path, *, batches=12, gate=None, **how):
+    """A child that writes to all of its volumes, and their threads.
+
+    ``gate``: of each file only the beginning comes before there is such a file.
+    """
     files = named(batches, 4, 40 * KIB)
-    async with Origin(files, pace_bps=80.0 * KIB) as origin:
+    paced, held_back = Origin(files, pace_bps=80.0 * KIB), Gate(files, gate, head_bytes=KIB)
+    async with paced if gate is None else held_back.open() as origin:
         scene = Scene(tmp_path, origin.url, files, **how.pop("scene", {}))
         told = tmp_path / "threads"
         words = scene.words(*how.pop("words", ("--write-timeout", "1s")))
@@ -30,7 +36,10 @@ async def running(tmp_path, *, batches=12, **how):
             while not all(list(root.glob(".cfetch/attempts/*/1/h*")) for root in scene.to):
                 assert child.returncode is None, await child.communicate()
                 await asyncio.sleep(0.01)
-            threads = json.loads(told.read_text())
+            threads: dict[str, int] = {}
+            while not all(str(root) in threads for root in scene.to):  # the child tells of them now and then
+                await asyncio.sleep(0.01)
+                threads = json.loads(told.read_text()) if told.exists() else {}
             yield scene, child, [threads[str(root)] for root in scene.to], origin
         finally:
             if child.returncode is None:
@@ -125,9 +134,13 @@ async def test_an_interruption_while_a_volume_hangs(tmp_path, holding):
 @pytest.mark.parametrize("call", ["write", "renameat"])
 async def test_a_disk_with_errors(tmp_path, strace, call):
     """EIO for one volume, from the middle of the run on."""
-    async with running(tmp_path) as (scene, child, threads, _):
+    async with running(tmp_path, gate=tmp_path / "traced") as (scene, child, threads, _):
         options = ["-qq", "-o", str(tmp_path / "trace"), f"-etrace={call}", f"-einject={call}:error=EIO"]
         tracer = await scene.begun(["strace", *options, "-p", str(threads[1])])
+        while "TracerPid:\t0\n" in Path(f"/proc/{threads[1]}/status").read_text():
+            assert tracer.returncode is None, await tracer.communicate()
+            await asyncio.sleep(0.01)
+        (tmp_path / "traced").touch()
         code, told, said = await end_of(scene, child)
         await tracer.communicate()
     assert "INJECTED" in (tmp_path / "trace").read_text()

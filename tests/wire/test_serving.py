@@ -4,7 +4,7 @@ import asyncio
 import gc
 import resource
 import socket
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from unittest.mock import Mock
 
 import pytest
@@ -371,22 +371,29 @@ def test_a_client_that_has_gone_is_no_fault():
     assert lines == []
 
 
+@contextmanager
+def uncollected(kind):
+    """While no garbage is collected: a function that lists the objects of a kind, less other tests' ones."""
+    gc.collect()
+    gc.disable()
+    others = [one for one in gc.get_objects() if isinstance(one, kind)]
+    known = set(map(id, others))
+    try:
+        yield lambda: [one for one in gc.get_objects() if isinstance(one, kind) and id(one) not in known]
+    finally:
+        gc.enable()
+
+
 async def test_a_broken_request_leaves_no_garbage(monkeypatch):
     """A run collects garbage seldom, and each of these would hold 256 KiB of what was received."""
     async with serve(monkeypatch) as (url, _, _):
-        gc.collect()
-        gc.disable()
-        try:
+        with uncollected(HttpProcessingError) as list_kept:
             for _ in range(8):
                 reader, writer = await connect(url, b"GET / HTTP/1.1\r\n" + b"a" * 200_000 + b"\r\n" * 3)
                 with suppress(ConnectionError):
                     await reader.read()
                 writer.close()
-            assert not [
-                one for one in gc.get_objects() if isinstance(one, HttpProcessingError) and one.__traceback__
-            ]
-        finally:
-            gc.enable()
+            assert not [one for one in list_kept() if one.__traceback__]
 
 
 REFUSED = [
@@ -402,29 +409,20 @@ REFUSED = [
 async def test_no_request_is_kept_when_it_was_answered(monkeypatch, status, head):
     """A run collects garbage seldom, and a refused request may hold 1 MiB of headers."""
     async with serve(monkeypatch) as (url, _, _):
-        gc.collect()
-        gc.disable()
-        try:
+        with uncollected(web.Request) as list_kept:
             reader, writer = await connect(url, head + b"Connection: close\r\n\r\n")
             assert (await reader.read()).startswith(b"HTTP/1.1 %d " % status)
             writer.close()
             await writer.wait_closed()
-            kept = [one for one in gc.get_objects() if isinstance(one, web.Request)]
-            assert kept == []
-        finally:
-            gc.enable()
+            assert list_kept() == []
 
 
 async def test_a_body_that_nobody_wants_is_not_kept(monkeypatch):
     """Where none is read to its end, what came of it is free at once, without the collector of garbage."""
     async with serve(monkeypatch, linger_s=0) as (url, _, _):
-        gc.collect()
-        gc.disable()
-        try:
+        with uncollected(StreamReader) as list_kept:
             head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000000\r\n\r\n"
             reader, writer = await connect(url, head + b"a" * 100_000)
             assert b" 405 " in await reader.readline()
             writer.close()
-            assert not [one for one in gc.get_objects() if isinstance(one, StreamReader) and one._size]
-        finally:
-            gc.enable()
+            assert not [one for one in list_kept() if one._size]

@@ -127,6 +127,8 @@ class Server:
             "feed",
             "serve",
             str(self.source),
+            "--host",
+            "127.0.0.4",  # nobody else takes a port of it between two starts
             "--port",
             str(self.port),
             "--rescan",

@@ -138,6 +138,7 @@ def test_a_task_that_falls_silent_is_not_waited_for(monkeypatch):
 def test_too_many_unproved_are_turned_away(monkeypatch):
     """They take no place of a task that has one."""
     monkeypatch.setattr(module, "MOST_UNPROVED", 2)
+    monkeypatch.setattr(module, "MEETING_S", 600.0)  # the first two stay, however slow the machine is
     with running() as hub, ExitStack() as stack:
         task = stack.enter_context(FakeTask(hub.address)).meet()
         strangers = [stack.enter_context(FakeTask(hub.address)) for _ in range(2)]

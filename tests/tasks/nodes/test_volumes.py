@@ -33,6 +33,7 @@ from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table
 from tests.crash.process import started
 from tests.crash.scene import TIMEOUT_S, Children, Job, Scene, serving
+from tests.run.engines import LateContent
 from tests.tasks.nodes.soak import Place, schedule
 from tests.tasks.nodes.test_named_batches import BATCHES, FILES
 from tests.volumes.conftest import namespaces
@@ -300,8 +301,13 @@ def test_other_volumes_than_the_leaders_are_refused(roots, given):
     ids=["refuses", "another volume"],
 )
 def test_what_one_node_cannot_write_is_brought_by_others(tmp_path, namespaces, mount, meanwhile, note):
-    """A volume that refuses the node in the middle, and one with another label, which is another volume."""
-    with serving(FILES, pace_bps=128 * KIB) as origin:
+    """A volume that refuses the node in the middle, and one with another label, which is another volume.
+
+    The last file comes when the node has joined: on a busy machine the leader would be done before.
+    """
+    last = list(FILES)[-1]
+    late = LateContent(FILES[last])
+    with serving({**FILES, last: late}, pace_bps=128 * KIB) as origin:
         scene = Scene(tmp_path, origin.url, Children(), job=Job(FILES, hashed=tuple(FILES), batches=BATCHES))
         place = Place(scene, 2)
         instant = schedule(scene, place)
@@ -314,6 +320,10 @@ def test_what_one_node_cannot_write_is_brought_by_others(tmp_path, namespaces, m
         joined = "while ! ls st/plans/*/shares-*/grants/t* >/dev/null 2>&1; do sleep 0.01; done"
         script = f'cd {tmp_path}; {mount}; ({joined}; {meanwhile}) 2>/dev/null & cd "$OLDPWD"; exec "$@"'
         node = started(["unshare", "-Urm", "sh", "-ec", script, "sh", *words])
+        while len(list(place.state.glob("plans/*/shares-*/heartbeats/*.json"))) < 2:
+            assert (leader.poll(), node.poll()) == (None, None)
+            time.sleep(0.01)
+        late.may_come.set()
         (out, _), (_, said) = leader.communicate(timeout=TIMEOUT_S), node.communicate(timeout=TIMEOUT_S)
     assert [leader.returncode, node.returncode] == [0, 0], said
     assert note in said

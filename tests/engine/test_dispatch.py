@@ -75,7 +75,7 @@ async def count_started(workers):
 
 
 @pytest.mark.parametrize(("slots", "started"), [(0, 0), (1, 1), (2, 2), (5, 3)])
-def test_one_that_starts_wakes_the_next_while_there_are_places(slots, started):
+def test_one_that_starts_wakes_the_next_while_there_are_slots(slots, started):
     """A host may bear several more at once; nobody is left asleep beside a free slot."""
 
     async def main():
@@ -106,7 +106,7 @@ def test_who_leaves_an_entry_takes_the_next_and_wakes_nobody_for_nothing():
     assert run_virtual(main()) == 0
 
 
-def test_a_place_that_was_kept_opens_for_all_queues_of_the_host():
+def test_a_slot_that_was_kept_opens_for_all_queues_of_the_host():
     """Entries of another batch were told a time at which the slot opens; an attempt has ended before."""
 
     async def main():

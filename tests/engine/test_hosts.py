@@ -60,7 +60,7 @@ def slots(hosts, now_s=0.0, name="h"):
     return count
 
 
-def test_a_host_nothing_is_known_of_has_all_places():
+def test_a_host_nothing_is_known_of_has_all_slots():
     """And costs no memory after use."""
     hosts = hosts_of()
     assert slots(hosts) == 4
@@ -82,7 +82,7 @@ def test_c41_a_throttled_host_gets_half_the_window_and_a_pause():
     assert slots(hosts, 100.0) == 16
 
 
-def test_a_host_that_others_ask_too_gets_more_places_with_each_answer():
+def test_a_host_that_others_ask_too_gets_more_slots_with_each_answer():
     """From the few that it begins with up to all; bytes of a large file count too, and a refusal ends it."""
     hosts = hosts_of(most=8)
     hosts.begin_with(2)
@@ -417,7 +417,7 @@ def wide(seconds, hosts, *, from_s=0.0, calm=True):
     return rose
 
 
-def test_a_host_gets_more_places_while_that_is_faster():
+def test_a_host_gets_more_slots_while_that_is_faster():
     """The caller is told when to start more; what stays is told with its reason."""
     hosts = Hosts(64, Limits(5, 300.0), new_width=lambda _served: Width(8, 64))
     assert slots(hosts) == 8
@@ -430,7 +430,7 @@ def test_a_host_gets_more_places_while_that_is_faster():
     assert hosts.opens_s("h", 3.0) == NEVER
 
 
-def test_a_host_that_throttles_gets_no_more_places():
+def test_a_host_that_throttles_gets_no_more_slots():
     """What is on trial is given up, and the window is half of what was in use."""
     hosts = Hosts(64, Limits(5, 300.0), new_width=lambda _served: Width(8, 64))
     wide(1, hosts)
@@ -445,7 +445,7 @@ def test_a_host_that_throttles_gets_no_more_places():
     assert host.width.slots == 8
 
 
-def test_stragglers_leave_a_host_its_places():
+def test_stragglers_leave_a_host_its_slots():
     """Bad connections are bad at any width: only the host's rate says how many it bears."""
     hosts = Hosts(16, Limits(5, 300.0), new_width=lambda _served: Width(16, 16))
     for _ in range(50):
@@ -524,7 +524,7 @@ def test_its_own_pause_told_by_others_changes_nothing():
     assert (slots(hosts, 60.9), slots(hosts, 61.0)) == (0, 8)
 
 
-def test_no_place_is_kept_when_an_attempt_has_brought_bytes():
+def test_no_slot_is_kept_when_an_attempt_has_brought_bytes():
     """Who was told a later time has to be told that once."""
     hosts = Hosts(16, Limits(max_attempts=5, retry_budget_s=300.0), keeps_one=True)
     for _ in range(15):
@@ -539,7 +539,7 @@ def test_no_place_is_kept_when_an_attempt_has_brought_bytes():
     assert not hosts.opens_early
 
 
-def test_more_than_the_kept_place_may_open_before_the_stated_time():
+def test_more_than_the_kept_slot_may_open_before_the_stated_time():
     """An attempt that brought nothing has left a second slot; the last one is kept until the same time."""
     hosts = Hosts(16, Limits(max_attempts=5, retry_budget_s=300.0), keeps_one=True)
     for _ in range(15):

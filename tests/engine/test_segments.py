@@ -94,7 +94,7 @@ def test_help_under_a_limit_of_bytes(tmp_path, limit):
         ({"concurrency": 3, "max_concurrency": 5}, 5),
     ],
 )
-def test_never_more_streams_than_the_host_has_places(tmp_path, settings, most):
+def test_never_more_streams_than_the_host_has_slots(tmp_path, settings, most):
     """Idle workers may be more than one host is to be asked by; with a search, two more were on trial."""
     outcome = run(tmp_path, {"a": SLOW, "b": SLOW}, **settings)
     assert outcome.transport.most == most
@@ -341,7 +341,7 @@ def test_bytes_that_nobody_has_read_are_told_too(tmp_path, durability):
     assert received(outcome, "a") == transport.sent
 
 
-def test_who_waits_for_a_retry_has_the_next_place(tmp_path):
+def test_who_waits_for_a_retry_has_the_next_slot(tmp_path):
     """Four slots: one is kept for the entry whose try has failed, and no helper takes it."""
     small = BODY[: MIB // 4]
     scripts = {

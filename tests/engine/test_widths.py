@@ -57,7 +57,7 @@ def test_a_server_that_limits_each_connection_gets_more_of_them(tmp_path):
     assert outcome.elapsed_s < 2500 / 16 / 1.5
 
 
-def test_idle_workers_start_when_a_host_gets_more_places(tmp_path):
+def test_idle_workers_start_when_a_host_gets_more_slots(tmp_path):
     """Not only when the next file ends: these take more than a minute."""
     server = Server(8, lambda n: 100.0)
     outcome = run(tmp_path, server, concurrency=2, max_concurrency=8)

@@ -122,7 +122,7 @@ def test_a_large_file_alone_at_the_stated_limit():
     assert tail_of(large, limits=LIMITS._replace(rate_bps=2 * MIB)).bound == "large file"
 
 
-def test_few_large_files_that_begin_together_did_not_wait_for_a_place():
+def test_few_large_files_that_begin_together_did_not_wait_for_a_slot():
     """Half of the slots are never used."""
     files = [record(n, 9 * MIB, attempt(1, n / 100, 9.0, size=9 * MIB)) for n in range(2)]
     assert tail_of(*files).bound == "large file"
@@ -164,7 +164,7 @@ def test_files_of_another_host_did_not_wait_for_this_one():
     assert (tail.bound, tail.host, tail.reason) == ("retry", "g", "no answer")
 
 
-def test_a_host_with_most_of_the_places():
+def test_a_host_with_most_of_the_slots():
     """It is busy to the end, and so are all the slots that it has."""
     tail = tail_of(*wave(10, slots=3), limits=LIMITS._replace(per_host=3))
     assert (tail.bound, tail.limit) == ("host limit", 3)
@@ -221,7 +221,7 @@ def test_a_host_that_throttled():
     assert (tail.bound, tail.seconds, tail.host) == ("pause", 3.0, "h")
 
 
-def test_all_places_were_busy():
+def test_all_slots_were_busy():
     """More at a time may be faster."""
     tail = tail_of(*wave(10))
     assert (tail.bound, tail.limit) == ("places", 4)
@@ -230,7 +230,7 @@ def test_all_places_were_busy():
     assert "--max-concurrency 8" in explain_tail(tail, MitigationSetup("adaptive", {}, 4))[-1]
 
 
-def test_a_run_that_got_more_places():
+def test_a_run_that_got_more_slots():
     """All of them were busy, and not those only with which it began."""
     event = EventRecord(kind="width", t_s=1.0, host="h", places=8, before=4)
     tail = tail_of(*wave(10, slots=8), events=[event])
@@ -251,7 +251,7 @@ def test_a_run_that_was_stopped():
     assert tail_of(*wave(10), stopped="SIGINT") == Tail(bound="stopped", reason="SIGINT")
 
 
-def test_the_tail_begins_when_half_of_the_places_were_last_busy():
+def test_the_tail_begins_when_half_of_the_slots_were_last_busy():
     """Three of four until 2 s, two until 3 s, one until 9 s."""
     spans = [(0.0, 2.0), (0.0, 3.0), (0.0, 9.0)]
     records = [record(n, 1, attempt(1, *span)) for n, span in enumerate(spans)]

@@ -44,7 +44,7 @@ class Server:
         return sum(self.seen) / len(self.seen)
 
 
-def test_places_double_within_seconds_while_that_is_worth_it():
+def test_slots_double_within_seconds_while_that_is_worth_it():
     """A server that limits each connection has all 64 in two seconds, and each doubling is reported."""
     server = Server(16, 64, lambda n: MIB * n).run(2.5)
     assert [(change.before, change.slots) for change in server.changes] == [(16, 32), (32, 64)]
@@ -131,7 +131,7 @@ def test_a_rate_that_others_share_in_is_not_measured():
     assert set(server.seen) == {16}
 
 
-def test_places_that_a_host_bears_again_come_back():
+def test_slots_that_a_host_bears_again_come_back():
     """It was relieved, and each doubling is worth it by now: all are there again within seconds."""
     server = Server(16, 64, lambda n: 32768 * MIB / n**2).run(6)
     assert server.width.slots < 16
@@ -140,7 +140,7 @@ def test_places_that_a_host_bears_again_come_back():
     assert server.width.slots >= 16
 
 
-def test_a_slow_network_leaves_all_places():
+def test_a_slow_network_leaves_all_slots():
     """That all are slow at once says nothing of the number: pauses must not cost slots."""
     server = Server(16, 16, lambda n: MIB * n / 10).run(300, calm=False)
     assert set(server.seen) == {16}
@@ -191,7 +191,7 @@ def test_relief_goes_on_to_the_best_number_and_stays_there():
     assert sum(server.seen[90:]) / 600 == pytest.approx(8, abs=0.3)
 
 
-def test_a_host_that_seemed_to_drown_gets_its_places_back():
+def test_a_host_that_seemed_to_drown_gets_its_slots_back():
     """The network became faster by itself, just while fewer slots were on trial."""
     server = Server(16, 16, lambda n: MIB * n)
     server.left_s = 60.0
@@ -239,13 +239,13 @@ def test_a_step_for_which_the_processor_has_no_room_is_not_tried():
     assert server.run(1).width.slots == 32
 
 
-def test_a_host_with_two_places_is_left_alone():
+def test_a_host_with_two_slots_is_left_alone():
     """And one with one: there is nothing to take."""
     assert set(Server(2, 2, lambda n: MIB / n).run(60, calm=False).seen) == {2}
     assert set(Server(1, 1, lambda n: MIB / n).run(60, calm=False).seen) == {1}
 
 
-def test_places_that_are_not_used_are_not_judged():
+def test_slots_that_are_not_used_are_not_judged():
     """With fewer attempts than slots nothing is measured, and a trial that nobody fills ends."""
     server = Server(16, 64, lambda n: MIB * n * 4)
     assert server.run(60, running=8).changes == []
@@ -255,7 +255,7 @@ def test_places_that_are_not_used_are_not_judged():
     assert server.width.slots == 16
 
 
-def test_places_are_given_up_while_new_connections_hang():
+def test_slots_are_given_up_while_new_connections_hang():
     """One for each, but not below the number that is served; where hardly one is, nobody knows."""
     width = Width(16, 16)
     change = width.yield_slot(10.0, 8)
@@ -267,7 +267,7 @@ def test_places_are_given_up_while_new_connections_hang():
     assert width.slots == 8
 
 
-def test_a_place_that_was_given_up_is_tried_again():
+def test_a_slot_that_was_given_up_is_tried_again():
     """The server serves more by then: all come back."""
     server = Server(16, 16, lambda n: 4 * MIB * n)
     for _ in range(8):
@@ -276,7 +276,7 @@ def test_a_place_that_was_given_up_is_tried_again():
     assert server.run(120).width.slots == 16
 
 
-def test_a_place_that_was_given_up_comes_back_only_where_it_is_worth_it():
+def test_a_slot_that_was_given_up_comes_back_only_where_it_is_worth_it():
     """Also to a host that had fewer because that was faster: it bears them, but serves no more."""
     server = Server(16, 16, lambda n: 4 * MIB * n * min(1.0, (8 / n) ** 2))
     server.left_s = 60.0
@@ -304,7 +304,7 @@ def test_a_host_that_serves_more_by_now_has_them_within_seconds():
     assert Width(16, 64, 1).slots == Width(16, 64, 20).slots == 16  # nobody begins alone, nor with more
 
 
-def test_connections_that_hang_on_trial_cost_no_place_of_before():
+def test_connections_that_hang_on_trial_cost_no_slot_of_before():
     """With the old number all were served; where some hang without a trial, that is forgotten."""
     server = Server(16, 64, lambda n: MIB * min(n, 8), served=8).run(0.8)
     assert server.width.slots == 10

@@ -220,7 +220,7 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
     """A LocalFault, with a receipt that counts for nothing; no directory is made where none was."""
     epoch = Path(directory_destination(tmp_path / "to", "i", 1).fence)
     if trouble == "not shared":
-        spec = msgspec.structs.replace(spec, slot=directory_destination(tmp_path / "nowhere", "i", 1))
+        spec = msgspec.structs.replace(spec, place=directory_destination(tmp_path / "nowhere", "i", 1))
     elif trouble == "taken over":
         epoch.rmdir()
     else:
@@ -268,7 +268,7 @@ def test_limits_of_the_run_are_shared_by_its_tasks():
 
 
 @pytest.mark.parametrize(("sharers", "begun"), [(1, []), (2, [8]), (8, [2]), (100, [2])])
-def test_tasks_begin_at_a_host_with_the_places_of_one(tmp_path, monkeypatch, sharers, begun):
+def test_tasks_begin_at_a_host_with_the_slots_of_one(tmp_path, monkeypatch, sharers, begun):
     """All together, but each with two at least: a host that bears little refuses few requests then."""
     seen: list[int] = []
     monkeypatch.setattr(Pool, "begin_with", lambda _, slots: seen.append(slots))
@@ -279,7 +279,7 @@ def test_tasks_begin_at_a_host_with_the_places_of_one(tmp_path, monkeypatch, sha
     assert seen == begun
 
 
-def test_a_task_does_not_search_for_more_places():
+def test_a_task_does_not_search_for_more_slots():
     """Tasks would measure one another, so each keeps the slots that it has at the start."""
     for settings in (Settings(), Settings(max_concurrency=48)):
         assert settings.most_at_once > settings.concurrency

@@ -44,7 +44,7 @@ def test_a_pause_is_named_until_it_is_over():
     assert states([], 3.0, FAILING, BreakerClosed(t_s=2.0, host="g")) == []
 
 
-def test_a_host_with_fewer_places():
+def test_a_host_with_fewer_slots():
     """As long as it has downloads; one with more than at first is not slow."""
     narrow = WidthChanged(t_s=1.0, host="h", slots=2, before=4, reason="stragglers")
     wide = WidthChanged(t_s=1.0, host="h", slots=8, before=4, reason="faster")

@@ -173,8 +173,8 @@ def test_notes_keep_the_last_three():
         shown.apply(HostPaused(t_s=12.0, host="h", pause_s=pause_s, reason="HTTP 429"))
     assert [note.kind for note in shown.notes] == ["retry", "fallback", "pause"]
     assert shown.notes[2].text == "HTTP 429; no request there for 4.0s"
-    for places in (8, 4):
-        shown.apply(WidthChanged(t_s=13.0, host="h", slots=places, before=2 * places, reason="slow"))
+    for slots in (8, 4):
+        shown.apply(WidthChanged(t_s=13.0, host="h", slots=slots, before=2 * slots, reason="slow"))
     shown.apply(SlowdownSeen(t_s=14.0, active=16, reason="7 of 16 are slow at once"))
     assert [note.kind for note in shown.notes] == ["pause", "width", "slowdown"]
     assert shown.notes[1].text == "4 downloads at a time instead of 8: slow"

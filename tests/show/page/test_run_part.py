@@ -92,7 +92,7 @@ def test_an_attempt_beyond_the_end_of_the_run_needs_no_more_memory():
     assert {len(layer.rates_bps) for layer in section.layers} == {len(section.active)} == {1}
 
 
-def test_thousands_of_places_share_lanes_and_the_page_stays_small():
+def test_thousands_of_slots_share_lanes_and_the_page_stays_small():
     """Every attempt is in a bar, and a file with thousands of attempts does not get thousands of lines."""
     files = [record(id_, 9, attempt(start_s=id_ / 1e6, end_s=9.0)) for id_ in range(20_000)]
     tried = record(1, 9, *(attempt(n, 9.0, 9.5, size=0, outcome="error") for n in range(20_000)))

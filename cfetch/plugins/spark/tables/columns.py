@@ -98,7 +98,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("volume", "string", "null: of no volume"),
         Column("id", "bigint", "of the entry; null: of none"),
         Column("path", "string", "of the entry; null: of none"),
-        Column("places", "int", "width: from now on"),
+        Column("places", "int", "width: the host's slots from now on"),
         Column("before", "int", "width: until then"),
         Column("seconds", "double", "of a pause or slowdown; null: for good, or unknown"),
         Column("reason", "string", "for a person"),

@@ -97,13 +97,13 @@ def test_it_fetches_what_is_refused_or_reset_again():
     assert played.twice_bytes == 0
 
 
-def test_it_has_the_places_that_max_concurrency_allows():
+def test_it_has_the_slots_that_max_concurrency_allows():
     """Eight connections in place of four, whatever the run without mitigation has."""
     wide = scenario((8, 5 * MB), network=of(), slots=8)
     assert play(wide, "oracle").makespan_s == pytest.approx(5.0, rel=0.06)
 
 
-def test_a_small_file_is_shared_by_all_places():
+def test_a_small_file_is_shared_by_all_slots():
     """A quarter for each of the four; where that is under 16 KiB, some get nothing."""
     makespans_s = [
         play(scenario((1, size_bytes), network=of()), "oracle").makespan_s

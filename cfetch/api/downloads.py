@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from cfetch.api.entry import Entry, from_manifest
-from cfetch.api.keywords import Places, Usual
+from cfetch.api.keywords import DestinationPaths, Usual
 from cfetch.api.own_session import lend
 from cfetch.api.own_thread import Stop, await_apart, run_apart
 from cfetch.api.progress import show_progress
@@ -35,7 +35,7 @@ T = TypeVar("T")
 def download(
     source: Source,
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     headers: Mapping[str, str] | None = None,
     concurrency: int | None = None,
     per_host: int | None = None,
@@ -94,7 +94,7 @@ def download(
 async def download_async(
     source: Source,
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     headers: Mapping[str, str] | None = None,
     concurrency: int | None = None,
     per_host: int | None = None,
@@ -122,7 +122,7 @@ async def download_async(
 def get(  # type: ignore[overload-overlap]
     urls: str,
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     output: str | None = None,
     sha256: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -145,7 +145,7 @@ def get(  # type: ignore[overload-overlap]
 def get(
     urls: Iterable[str],
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     output: str | None = None,
     sha256: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -167,7 +167,7 @@ def get(
 def get(
     urls: str | Iterable[str],
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     output: str | None = None,
     sha256: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -223,7 +223,7 @@ def get(
 async def get_async(  # type: ignore[overload-overlap]
     urls: str,
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     output: str | None = None,
     sha256: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -246,7 +246,7 @@ async def get_async(  # type: ignore[overload-overlap]
 async def get_async(
     urls: Iterable[str],
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     output: str | None = None,
     sha256: str | None = None,
     headers: Mapping[str, str] | None = None,
@@ -268,7 +268,7 @@ async def get_async(
 async def get_async(
     urls: str | Iterable[str],
     *,
-    to: Places | None = None,
+    to: DestinationPaths | None = None,
     output: str | None = None,
     sha256: str | None = None,
     headers: Mapping[str, str] | None = None,

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, TypeAlias
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 
-Places: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+DestinationPaths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A directory or a prefix of an object store; several of them share the files."""
 
 
 class Usual(NamedTuple):
     """The usual keywords; None: as ``settings`` has it."""
 
-    to: Places | None = None
+    to: DestinationPaths | None = None
     headers: Mapping[str, str] | None = None
     concurrency: int | None = None
     per_host: int | None = None

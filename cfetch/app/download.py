@@ -34,8 +34,8 @@ from cfetch.manifest.folding import Folding
 from cfetch.manifest.formats.detection import statement_id_of
 from cfetch.manifest.freezing import ManifestPart
 from cfetch.run.directories import (
-    Places,
-    find_places,
+    Destinations,
+    find_destinations,
     make_heartbeats,
     make_own_directory,
     open_to_group,
@@ -82,7 +82,7 @@ def prepare(
     """
     clock = clock or SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    destinations = prove_places(settings)
+    destinations = prove_destinations(settings)
     by_spark = not more and _is_for_spark(manifest, settings)
     if by_spark and (settings.include or settings.exclude):
         raise ConfigError(
@@ -174,7 +174,7 @@ def make_prepared(
     if plan.here is not None:
         plan.here.add_notes(network.notes)
     renewal = Renewal(origin, _make_api(settings, env, clock), stack)
-    context = RunContext(volumes, find_places(settings).state, settings, network, renewal, clock)
+    context = RunContext(volumes, find_destinations(settings).state, settings, network, renewal, clock)
     return Prepared(instant, plan, context, is_scheduled=is_scheduled)
 
 
@@ -211,12 +211,12 @@ def fit_descriptors(settings: Settings, volumes: int) -> Settings:
     return replace(settings, concurrency=min(most, settings.concurrency), max_concurrency=most)
 
 
-def prove_places(settings: Settings) -> Places:
-    """Return the places; with ``mounted``, prove each before anything is read or written there.
+def prove_destinations(settings: Settings) -> Destinations:
+    """Return the destinations; with ``mounted``, prove each before anything is read or written there.
 
     Raises ConfigError, LocalFault.
     """
-    where = find_places(settings)
+    where = find_destinations(settings)
     for root in where.directories if settings.mounted else ():
         from cfetch.run.labels import require_mount  # only --mounted asks for it
 
@@ -228,7 +228,7 @@ def prove_places(settings: Settings) -> Places:
 
 def open_volumes(stack: ExitStack, settings: Settings) -> Volumes:
     """Open the destinations until ``stack`` ends. Raises UsageError, LocalFault."""
-    where = find_places(settings)
+    where = find_destinations(settings)
     open_to_group(where, settings)
     volumes = Volumes(
         where.roots,

@@ -16,7 +16,7 @@ from cfetch.manifest.folding import Folding
 from cfetch.manifest.freezing import ManifestPart, freeze
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.reading import LOOKED_AT
-from cfetch.run.directories import find_places
+from cfetch.run.directories import find_destinations
 from cfetch.run.open_manifest import refuse_empty
 from cfetch.run.volumes import Volumes
 from cfetch.show.format import plural
@@ -60,7 +60,7 @@ def freeze_lists(
     if settings.bad_rows == "skip":
         from cfetch.run.rejected_rows import RejectedRows  # a fault ends other runs before they begin
 
-        place = find_places(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"
+        place = find_destinations(settings).state / "rejected" / f"{directory.name.lstrip('.')}.jsonl"
         rejected = stack.enter_context(RejectedRows(place))
     freezing = _Freezing(
         settings=settings,

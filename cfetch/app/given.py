@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_places
+from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_destinations
 from cfetch.app.engine_plan import frozen_here
 from cfetch.app.frozen_lists import Lists, freeze_lists
 from cfetch.app.prepared import Prepared
@@ -36,7 +36,7 @@ def prepare_document(
     """Prepare a plan of the manifest in a seekable ``file``, called ``name``. Raises as ``prepare``."""
     clock = SystemClock()
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    destinations = prove_places(settings)
+    destinations = prove_destinations(settings)
     with ExitStack() as stack:
         settings = fit_descriptors(settings, len(destinations.roots))
         volumes = open_volumes(stack, settings)
@@ -65,7 +65,7 @@ def prepare_entries(
     ``traces``: the run leaves none beside its files, if nobody wants them.
     """
     instant = new_instant(clock.wall(), secrets.token_hex(2))
-    destinations = prove_places(settings)
+    destinations = prove_destinations(settings)
     with ExitStack() as stack:
         own_traces = None if traces is None else traces(destinations.state, name, settings)
         if own_traces is not None:

@@ -9,7 +9,7 @@ from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.folding import Folding
 from cfetch.manifest.plan import Plan
-from cfetch.run.directories import find_places
+from cfetch.run.directories import find_destinations
 from cfetch.run.header_hosts import make_file_network
 from cfetch.run.known_names import KnownNames
 from cfetch.run.server_names import name_by_servers
@@ -42,7 +42,7 @@ def name_plan(
             report=report,
             only=left,
             paths=settings.reading.paths,
-            known=stack.enter_context(KnownNames(find_places(settings).state)),
+            known=stack.enter_context(KnownNames(find_destinations(settings).state)),
             asks_all=settings.existing != "trust",
             folding=folding,
             by_final_url=settings.name_by == "final-url",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_places
+from cfetch.app.download import fit_descriptors, make_prepared, open_volumes, prove_destinations
 from cfetch.app.engine_plan import load_frozen
 from cfetch.app.plan_on_timeline import ORIGIN_NAME, read_origin
 from cfetch.app.prepared import Prepared
@@ -14,7 +14,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import LocalFault, UsageError
 from cfetch.base.secret import printable
 from cfetch.run.directories import (
-    find_places,
+    find_destinations,
     find_timeline,
     is_shared,
     make_own_directory,
@@ -36,7 +36,7 @@ def prepare_planned(
         LocalFault: its frozen manifest cannot be read, or as ``prepare``.
     """
     clock = clock or SystemClock()
-    destinations = prove_places(settings)
+    destinations = prove_destinations(settings)
     with ExitStack() as stack:
         directory = destinations.state / "plans" / instant
         if destinations.bucket is not None:  # a copy of this process's own
@@ -85,7 +85,7 @@ def pending(settings: Settings, note: Callable[[str], None] = lambda _: None) ->
 
     Raises UsageError, LocalFault.
     """
-    prove_places(settings)
+    prove_destinations(settings)
     instants = []
     with open_to_read(*find_timeline(settings)) as table:
         for entry in table.store.entries_twice():
@@ -107,6 +107,6 @@ def _elsewhere(settings: Settings, table: Table, entry: InstantFile) -> str:
         record = table.store.read_plan(entry)
         if record is None or not (is_shared(settings) or " " in record.fingerprint):
             return ""
-        if sorted(record.destinations) != sorted(map(str, find_places(settings).roots)):
+        if sorted(record.destinations) != sorted(map(str, find_destinations(settings).roots)):
             return printable(", ".join(record.destinations), 1000)
     return ""

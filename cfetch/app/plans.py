@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import NewerRecord, UsageError
-from cfetch.run.directories import find_places, find_timeline
+from cfetch.run.directories import find_destinations, find_timeline
 from cfetch.run.volumes import OBJECTS
 from cfetch.show.plan_view import Cleaned, CleanedInstant, ListedPlan, Plans
 from cfetch.storage.buckets.object_uploads import abort_dead_uploads
@@ -62,7 +62,7 @@ def roll_back_plan(
         roll_back(table, instant, remove=remove)
         if find(table.store.entries(), instant) is None:
             with on_this_machine("cannot remove the frozen plan"):  # it holds signed links
-                forget_frozen(table, find_places(settings).state, instant)
+                forget_frozen(table, find_destinations(settings).state, instant)
 
 
 def archive_plans(settings: Settings, instants: Collection[str]) -> None:
@@ -87,7 +87,7 @@ def clean_plans(
     with open_to_read(*place) if dry_run else open_existing(*place, note=note) as table:
         verdicts = clean(table, delay_s=rollback_delay_s, keep_s=keep_s, dry_run=dry_run)
     if not dry_run:
-        abort_dead_uploads(find_places(settings).state / OBJECTS, os.environ)
+        abort_dead_uploads(find_destinations(settings).state / OBJECTS, os.environ)
     instants = [
         CleanedInstant(
             instant=entry.instant, action=entry.action.value, state=entry.state.value, kept=kept, why=why

@@ -33,7 +33,7 @@ from cfetch.manifest.faults import BrokenDocumentError, Faults, ignore_fault
 from cfetch.manifest.repository_hub import find_endpoint
 from cfetch.manifest.rows import Document, Row, check_row
 from cfetch.run.catalogue import Catalogue, Homes, Own, locate_catalogue, name_source
-from cfetch.run.directories import find_places, open_to_group
+from cfetch.run.directories import find_destinations, open_to_group
 from cfetch.run.header_hosts import aim_repository_token
 from cfetch.run.listings import find_listing, list_files
 from cfetch.run.manifest_reader import ManifestReader
@@ -84,7 +84,7 @@ def prepare_sync(
         LocalFault: as ``prepare_entries``.
     """
     clock = clock or SystemClock()
-    where = find_places(settings)
+    where = find_destinations(settings)
     if source == "-":
         raise ConfigError("standard input has no name for a later run; give a file, a URL or a prefix")
     if len(where.directories) < len(where.roots):
@@ -328,7 +328,7 @@ class PreparedSync:
         """Remove plans of older lists: nobody needs them, and they would fill the timeline in time."""
         scheduled = self._prepared.schedule()
         name = printable(self._prepared.plan.source, 1000)
-        roots = set(map(str, find_places(self._settings).roots))
+        roots = set(map(str, find_destinations(self._settings).roots))
         for plan in list_plans(self._settings).plans:
             is_left = plan.action == "download" and plan.state != "completed"
             is_older = plan.instant != scheduled.instant and plan.manifest == name

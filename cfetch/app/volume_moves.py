@@ -32,7 +32,7 @@ from cfetch.engine.placement.relocation import (
     plan_drain,
     plan_rebalance,
 )
-from cfetch.run.directories import find_places, find_timeline
+from cfetch.run.directories import find_destinations, find_timeline
 from cfetch.run.labels import Labels
 from cfetch.show.volume_view import BatchMoves, MovedBatch, RecoveredBatch, StayedBatch
 from cfetch.storage.batch_record_edits import strike_out_replaced
@@ -294,7 +294,7 @@ def open_occupied(
 ) -> Iterator[OpenedVolumes]:
     """Open the volumes, keep runs away, and end moves that were interrupted. Raises Held, LocalFault."""
     refuse_stores(settings)
-    where = find_places(settings)
+    where = find_destinations(settings)
     roots = where.directories
     labels = Labels(where.state)
     with ExitStack() as stack:

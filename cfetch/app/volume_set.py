@@ -15,7 +15,7 @@ from cfetch.base.errors import UsageError, VolumeFault
 from cfetch.base.secret import printable
 from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.manifest.entry import UnsafePathError, safe_path
-from cfetch.run.directories import find_places
+from cfetch.run.directories import find_destinations
 from cfetch.run.labels import Labels, read_label
 from cfetch.show.volume_view import VolumeHolder, VolumeRow, VolumesDocument, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
@@ -104,7 +104,7 @@ def find_files(settings: Settings, paths: Sequence[str]) -> Whereabouts:
 def _read_volumes(settings: Settings) -> list[VolumeStanding]:
     """Look at the volumes of ``--to``, and at those that earlier runs have used together with them."""
     refuse_stores(settings)
-    where = find_places(settings)
+    where = find_destinations(settings)
     labels = Labels(where.state)
     roots = dict.fromkeys((*where.directories, *labels.roots))
     return [read_volume(root, labels, settings.write_timeout) for root in roots]
@@ -112,7 +112,7 @@ def _read_volumes(settings: Settings) -> list[VolumeStanding]:
 
 def refuse_stores(settings: Settings) -> None:
     """Raise UsageError if a destination is an object store."""
-    stores = [root for root in find_places(settings).roots if isinstance(root, str)]
+    stores = [root for root in find_destinations(settings).roots if isinstance(root, str)]
     if stores:
         raise UsageError(
             f"cfetch volume works on directories only, and {printable(stores[0])} is an object store; "

@@ -41,6 +41,6 @@ once. A run that has lost its plan stops and publishes nothing more. A local fau
 metrics that cannot grow) ends it with exit code 3. Without a readable baseline, a run only starts with less
 knowledge of its hosts.
 
-Where to change: ``find_places`` in ``directories.py`` decides where cfetch keeps its own files;
+Where to change: ``find_destinations`` in ``directories.py`` decides where cfetch keeps its own files;
 ``app/engines.py`` decides which engine a run has.
 """

@@ -27,7 +27,7 @@ T = TypeVar("T")
 REMOVE_S = 30.0  # for a directory of five files; the run is over, so its user waits
 
 
-class Places(NamedTuple):
+class Destinations(NamedTuple):
     """The destinations in the order given, as absolute paths or URLs of object stores; and the state.
 
     ``bucket``: the store that has the timeline; ``state`` is this machine's own directory then.
@@ -43,20 +43,20 @@ class Places(NamedTuple):
         return tuple(root for root in self.roots if isinstance(root, Path))
 
 
-def find_places(settings: Settings) -> Places:
+def find_destinations(settings: Settings) -> Destinations:
     """Return where the files go by ``settings``, and where cfetch keeps its own.
 
     Raises:
         ConfigError: two destinations are the same or one lies in the other, or none can hold the state.
         NewerRecord: a later version of cfetch keeps its state there.
     """
-    places = _choose_places(settings)
-    limit_s = settings.write_timeout if len(places.roots) > 1 else None
-    _ask(name_disk(places.state), partial(refuse_newer_state, places.state), limit_s)
-    return places
+    where = _choose_destinations(settings)
+    limit_s = settings.write_timeout if len(where.roots) > 1 else None
+    _ask(name_disk(where.state), partial(refuse_newer_state, where.state), limit_s)
+    return where
 
 
-def _choose_places(settings: Settings) -> Places:
+def _choose_destinations(settings: Settings) -> Destinations:
     destinations = find_roots(settings.to, limit_s=settings.write_timeout)
     directories = [root for root in destinations if isinstance(root, Path)]
     if settings.state and is_object_store(settings.state):
@@ -67,7 +67,7 @@ def _choose_places(settings: Settings) -> Places:
             )
         return _at_store(destinations, settings)
     if settings.state:
-        return Places(destinations, _make_absolute(settings.state))
+        return Destinations(destinations, _make_absolute(settings.state))
     if not directories:
         raise ConfigError(
             f"--to is {', '.join(settings.to)}, and cfetch keeps its own files elsewhere, with the links of "
@@ -78,12 +78,12 @@ def _choose_places(settings: Settings) -> Places:
     limit_s = settings.write_timeout if len(directories) > 1 else None
     for state in states:
         if _ask(state.parent, partial(os.path.isdir, state / TIMELINE), limit_s):
-            return Places(destinations, state)
-    return Places(destinations, states[0])
+            return Destinations(destinations, state)
+    return Destinations(destinations, states[0])
 
 
-def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Places:
-    """Places with the timeline in the store that is the state."""
+def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Destinations:
+    """Destinations with the timeline in the store that is the state."""
     if settings.engine != "local":
         raise ConfigError(
             f"state is {settings.state}, and the engine {settings.engine} keeps cfetch's own files in a "
@@ -101,20 +101,20 @@ def _at_store(destinations: tuple[str | Path, ...], settings: Settings) -> Place
     assert settings.state is not None
     url = settings.state.rstrip("/")
     own = sha256("\n".join([url, os.environ.get("AWS_ENDPOINT_URL", "")]).encode()).hexdigest()[:32]
-    return Places(destinations, home / "cfetch" / "stores" / own, url)
+    return Destinations(destinations, home / "cfetch" / "stores" / own, url)
 
 
-def require_directory(settings: Settings, verb: str) -> Places:
-    """Return the places of ``verb``, which keeps its own files in a directory. Raises ConfigError."""
+def require_directory(settings: Settings, verb: str) -> Destinations:
+    """Return the destinations of ``verb``, which keeps its own files in a directory. Raises ConfigError."""
     if settings.state and is_object_store(settings.state):
         raise ConfigError(
             f"state is {settings.state}, and cfetch {verb} keeps its own files in a directory: name one "
             "with --state"
         )
-    return find_places(settings)
+    return find_destinations(settings)
 
 
-def open_to_group(where: Places, settings: Settings) -> None:
+def open_to_group(where: Destinations, settings: Settings) -> None:
     """Share the directories with their group (``--group``); without that, refuse a state that others share.
 
     If one of several destinations cannot be shared, opening it reports the fault later.
@@ -211,7 +211,7 @@ def make_heartbeats(settings: Settings) -> Heartbeats:
 
 def find_timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats, str | None]:
     """Return the arguments for ``open_table`` and ``open_existing``. Raises ConfigError."""
-    destinations = find_places(settings)
+    destinations = find_destinations(settings)
     _ask(destinations.state, partial(refuse_foreign_state, destinations.state), settings.write_timeout)
     on_volumes = [root / STATE_NAME for root in destinations.directories]
     volumes = on_volumes or [destinations.state]
@@ -220,7 +220,7 @@ def find_timeline(settings: Settings) -> tuple[Path, list[Path], Heartbeats, str
 
 def is_shared(settings: Settings) -> bool:
     """Whether plans of other destinations may stand on the same timeline. Raises ConfigError."""
-    destinations = find_places(settings)
+    destinations = find_destinations(settings)
     return destinations.state not in (root / STATE_NAME for root in destinations.directories)
 
 

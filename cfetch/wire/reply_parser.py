@@ -6,6 +6,7 @@ lenient as in aiohttp (many servers end lines with a bare LF). llhttp leaves all
 
 import re
 from collections import deque
+from functools import cache
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,6 +66,7 @@ class HeadLimits(NamedTuple):
     headers: int
 
 
+@cache
 def find_head_limits(max_bytes: int) -> HeadLimits:
     """The limits of heads that may have so many bytes in all."""
     header_bytes, headers = max_bytes * MAX_HEADER_BYTES, max_bytes * MAX_HEADERS
@@ -73,8 +75,8 @@ def find_head_limits(max_bytes: int) -> HeadLimits:
 
 def _read_fields(fields: list[bytes], max_bytes: int) -> CIMultiDict[str]:
     """Decode names and values in turn, all at once. Raises ValueError: one is too long, or has a NUL."""
-    names, values = fields[::2], fields[1::2]
-    if max(map(add, map(len, names), map(len, values))) > max_bytes:
+    is_long = sum(map(len, fields)) > max_bytes  # else no header is too long
+    if is_long and max(map(add, map(len, fields[::2]), map(len, fields[1::2]))) > max_bytes:
         raise HeadFault(f"a header of the reply is longer than {max_bytes} bytes, {WAY_OUT}")
     texts = b"\0".join(map(bytes.rstrip, fields)).decode("utf-8", "surrogateescape").split("\0")
     if len(texts) > len(fields):

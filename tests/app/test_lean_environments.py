@@ -9,7 +9,7 @@ import pytest
 from cfetch.base.config.settings import Settings
 from cfetch.base.config.wire import NetworkOptions
 from cfetch.base.errors import ConfigError
-from cfetch.run.directories import find_places
+from cfetch.run.directories import find_destinations
 from cfetch.wire.network import make_network
 
 
@@ -29,7 +29,7 @@ def test_what_needs_a_home_says_so(homeless):
     with pytest.raises(ConfigError, match="no home directory; name the file in NETRC"):
         make_network(NetworkOptions(netrc=True), {})
     with pytest.raises(ConfigError, match="no home directory"):
-        find_places(Settings(to=("s3://b/p",), state="s3://b/state"))
+        find_destinations(Settings(to=("s3://b/p",), state="s3://b/state"))
 
 
 def run(*words, before="pass", after=(), **how):

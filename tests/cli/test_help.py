@@ -55,7 +55,7 @@ def test_the_list_of_verbs_fits_a_screen(words):
     """Of 24 lines, with the prompt."""
     lines = run(*words).stdout.splitlines()
     assert (lines[0].split()[0], len(lines) <= 23) == ("Usage:", True)
-    assert any(line.split()[:1] == ["spark"] for line in lines)
+    assert any(line.split()[:1] == ["volume"] for line in lines)
 
 
 def test_short_help_has_what_most_people_need():

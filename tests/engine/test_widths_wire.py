@@ -1,4 +1,4 @@
-"""Places and rescues of the adaptive policy over real sockets; the server waits for requests, for no time."""
+"""Slots and rescues of the adaptive policy over real sockets; the server waits for requests, for no time."""
 
 import asyncio
 from contextlib import asynccontextmanager

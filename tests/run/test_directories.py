@@ -9,12 +9,12 @@ import pytest
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
-from cfetch.run.directories import find_places, find_roots, find_timeline, is_shared
+from cfetch.run.directories import find_destinations, find_roots, find_timeline, is_shared
 from tests.crash.test_real_faults import namespaces
 
 
 def found(*to, state=None):
-    return find_places(Settings(to=to, state=state))
+    return find_destinations(Settings(to=to, state=state))
 
 
 def test_one_directory_holds_its_own_state(tmp_path, monkeypatch):
@@ -76,19 +76,19 @@ def test_the_timeline_is_found_in_whichever_order_the_destinations_are_given(tmp
 def test_a_store_may_have_the_timeline(tmp_path, monkeypatch):
     """If all destinations are stores; what is this machine's own stays here, apart for each such state."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    where = find_places(Settings(to=("s3://b/c",), state="gs://a/"))
+    where = find_destinations(Settings(to=("s3://b/c",), state="gs://a/"))
     assert where.bucket == "gs://a"
     assert where.state.parent == tmp_path / "cfetch/stores"
-    assert where.state != find_places(Settings(to=("s3://b/c",), state="gs://b")).state
+    assert where.state != find_destinations(Settings(to=("s3://b/c",), state="gs://b")).state
     with pytest.raises(ConfigError, match="is a directory: only plans for object stores"):
-        find_places(Settings(to=("s3://b/c", str(tmp_path)), state="gs://a"))
+        find_destinations(Settings(to=("s3://b/c", str(tmp_path)), state="gs://a"))
 
 
 def test_a_store_as_the_state_needs_a_home_for_what_stays_here(monkeypatch):
     """The error names what was given and the option that helps."""
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     with pytest.raises(ConfigError, match=r"state is gs://a, .* name a directory with --state"):
-        find_places(Settings(to=("s3://b/c",), state="gs://a"))
+        find_destinations(Settings(to=("s3://b/c",), state="gs://a"))
 
 
 def test_object_stores_alone_need_a_state():

@@ -30,7 +30,7 @@ def test_each_kind_has_its_event():
 
 
 def test_an_event_keeps_what_belongs_to_it():
-    """Places of a width, seconds of a pause, the entry of a probe."""
+    """Slots of a width, seconds of a pause, the entry of a probe."""
     records = {record.kind: record for record in map(make_event_record, KEPT) if record is not None}
     width, probe = records["width"], records["probe"]
     assert (width.host, width.places, width.before, width.reason) == ("h", 2, 4, "slow")

@@ -144,7 +144,7 @@ def test_where_attempts_fade_and_come_back_slow_ones_are_not_all_cancelled_at_on
 def test_a_run_that_waits_only_for_dead_connections_asks_again_without_proof(
     before, rate_bps, slack_s, count
 ):
-    """Places are idle, so that a connection is all that it costs; the files that flow need their proof."""
+    """Slots are idle, so that a connection is all that it costs; the files that flow need their proof."""
     fading = [Stream(n, GIB, ((0.0, 10 * MIB), (2 + n / 5, MIB), (2.6 + n / 5, 10 * MIB))) for n in range(12)]
     rates = ((0.0, before), (8.1, rate_bps))
     dead = [Stream(100 + n, GIB, rates, start_s=8.0, slack_s=slack_s) for n in range(4)]

@@ -92,8 +92,8 @@ def write_manifest(path, origin, files, *, digest=True):
 def spec_of(tmp_path, settings, hub=None):
     """What the driver tells each task of a run, whose directories it makes below ``tmp_path``."""
     (tmp_path / "receipts").mkdir()
-    place = directory_destination(tmp_path / "to", "i", 1)
-    Path(place.fence).mkdir(parents=True)
+    destination = directory_destination(tmp_path / "to", "i", 1)
+    Path(destination.fence).mkdir(parents=True)
     return RunSpec(
         settings=settings,
         headers=(),
@@ -101,7 +101,7 @@ def spec_of(tmp_path, settings, hub=None):
         origin=ManifestRef("m.json", None, None),
         instant="i",
         epoch=1,
-        place=place,
+        destination=destination,
         receipts=str(tmp_path / "receipts"),
         wall_start_s=0.0,
         part_s=0.0,

@@ -177,9 +177,9 @@ class _CutJob(SparkJob):
 
 def _make_look(spec: RunSpec, shares: OpenShares) -> Look:
     """The look at an executor of this run: its directories, its store, and the source of its first file."""
-    place = spec.place
-    directories = ((place.fence_option, place.fence), ("--state", spec.receipts))
-    store = (place.root, pick_login(place.root, spec.env)) if place.is_store else None
+    destination = spec.destination
+    directories = ((destination.fence_option, destination.fence), ("--state", spec.receipts))
+    store = (destination.root, pick_login(destination.root, spec.env)) if destination.is_store else None
     url = shares.files.read_share(shares.numbers[0]).entries[0].url
     return Look(directories, find_source(spec, url), store)
 

@@ -193,9 +193,11 @@ class _PlacedJob(SparkJob):
 def _make_look(spec: RunSpec, plan: Plan) -> Look:
     """The look at an executor: the state, the volumes that stand here, and the source of the first file."""
     standing = []
-    for place in spec.volumes:
+    for destination in spec.volumes:
         with suppress(TimeoutError):
-            if call_within(spec.settings.write_timeout, place.root, partial(os.path.isdir, place.fence)):
-                standing.append((place.root, place.fence))
+            if call_within(
+                spec.settings.write_timeout, destination.root, partial(os.path.isdir, destination.fence)
+            ):
+                standing.append((destination.root, destination.fence))
     source = find_source(spec, plan.entry(0).url)
     return Look((("--state", spec.receipts),), source, volumes=tuple(standing))

@@ -216,7 +216,7 @@ class NodeTasks(LocalTasks):
             self.tasks,
             epoch=spec.epoch,
             receipts=Path(spec.receipts),
-            fence=Path(spec.place.fence),
+            fence=Path(spec.destination.fence),
             node=self._here.table.node,
             heartbeats=self._here.table.heartbeats,
             bury_task=started.bury_task,

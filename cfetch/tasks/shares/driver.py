@@ -135,12 +135,12 @@ class DriverSetup(NamedTuple):
     knowledge: Knowledge = NOTHING
     volumes: tuple[Path, ...] = ()
 
-    def places(self, instant: str, epoch: int) -> tuple[TaskDestination, ...]:
-        """The places of an execution of the plan, if there are several."""
+    def destinations(self, instant: str, epoch: int) -> tuple[TaskDestination, ...]:
+        """The destinations of an execution of the plan, if there are several."""
         return tuple(directory_destination(volume, instant, epoch) for volume in self.volumes)
 
-    def place(self, instant: str, epoch: int) -> TaskDestination:
-        """The place of an execution of the plan."""
+    def destination(self, instant: str, epoch: int) -> TaskDestination:
+        """The destination of an execution of the plan."""
         if isinstance(self.root, str):
             return store_destination(self.root, self.state, instant, epoch)
         return directory_destination(self.root, instant, epoch)
@@ -203,9 +203,10 @@ class Driver:
         self._receipts = ReceiptReader(self._directory, run.guard.instant)
         self._account = Account()
         self._lost_by: CfetchError | None = None
-        self._place = setup.place(run.guard.instant, self._epoch)
-        self._volumes = setup.places(run.guard.instant, self._epoch)
-        self._orphans = [Orphans(Path(place.fence), self._now) for place in self._volumes or (self._place,)]
+        self._destination = setup.destination(run.guard.instant, self._epoch)
+        self._volumes = setup.destinations(run.guard.instant, self._epoch)
+        fences = [Path(destination.fence) for destination in self._volumes or (self._destination,)]
+        self._orphans = [Orphans(fence, self._now) for fence in fences]
         self._view = LiveView(
             len(setup.plan),
             run.counts,
@@ -224,22 +225,22 @@ class Driver:
             self._emit_earlier(root)
         failure = self._run_tasks()
         if failure is not None and not self._is_ending():
-            for place in self._setup.volumes or [root]:
-                if isinstance(place, Path):
-                    self._ask(str(place), partial(self.emit_unreported, place))
+            for volume in self._setup.volumes or [root]:
+                if isinstance(volume, Path):
+                    self._ask(str(volume), partial(self.emit_unreported, volume))
             raise self._explain(failure)
         if self._runner.leads and self._run.counts.ended.in_place == len(self._setup.plan):
             for orphans in self._orphans:
                 self._ask(str(orphans.directory), orphans.clear)
         return self._lost_by
 
-    def _ask(self, place: str, step: Callable[[], None]) -> None:
+    def _ask(self, volume: str, step: Callable[[], None]) -> None:
         """Take a last step at a destination; one of several may have died, or hang."""
         if not self._volumes:
             step()
             return
         with suppress(LocalFault, TimeoutError):
-            call_within(self._setup.settings.write_timeout, place, step)
+            call_within(self._setup.settings.write_timeout, volume, step)
 
     def _make_way(self) -> None:
         """Prepare the directory of receipts."""
@@ -297,10 +298,10 @@ class Driver:
         names = NETWORK_ENV + (STATEMENT_ENV if asks else ())
         if setup.settings.bearer_env is not None:
             names += (setup.settings.bearer_env,)
-        if self._place.is_store:
+        if self._destination.is_store:
             from cfetch.storage.buckets.object_store import pick_login
 
-            names += tuple(pick_login(self._place.root, os.environ))
+            names += tuple(pick_login(self._destination.root, os.environ))
         return RunSpec(
             settings=setup.settings,
             headers=setup.plan.headers,
@@ -308,7 +309,7 @@ class Driver:
             origin=setup.origin,
             instant=self._run.guard.instant,
             epoch=self._epoch,
-            place=self._place,
+            destination=self._destination,
             volumes=self._volumes,
             receipts=str(self._directory),
             wall_start_s=self._run.clock.wall() - self._now(),

@@ -15,7 +15,7 @@ from cfetch.timeline.files import LocalFiles
 def bury_on_volume(source: ShareSource, spec: RunSpec, task: int, *, moves: bool) -> None:
     """Keep the parts of a dead task where its share goes. Raises LocalFault."""
     if not spec.volumes:
-        _keep_parts(Path(spec.place.root) / STATE_NAME, spec, task, moves=moves)
+        _keep_parts(Path(spec.destination.root) / STATE_NAME, spec, task, moves=moves)
     elif (volume := source.find_volume(task)) is not None:
         state = Path(spec.volumes[volume].root) / STATE_NAME
         with suppress(TimeoutError):  # it hangs: what the task has left is fetched again

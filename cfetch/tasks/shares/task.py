@@ -164,7 +164,7 @@ def bring_share(
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
     """
     if share.volume is not None:
-        spec = msgspec.structs.replace(spec, place=spec.volumes[share.volume])
+        spec = msgspec.structs.replace(spec, destination=spec.volumes[share.volume])
     reporter = Reporter(spec, copy)
     if reporter.is_over():
         return reporter.outcome()
@@ -255,7 +255,7 @@ class Reporter:
             task=self._copy.task,
             number=len(self._reports),
             executor=self._copy.executor,
-            volume=self._spec.place.root if self._spec.volumes else "",
+            volume=self._spec.destination.root if self._spec.volumes else "",
             events=self._events,
             digest=make_digest([record for record in self._records if record.is_in_place], slots=slots),
         )
@@ -282,7 +282,7 @@ async def run_pool(
                 if apart is not None
                 else await stack.enter_async_context(
                     open_destination(
-                        spec.place,
+                        spec.destination,
                         settings,
                         f"t{copy.task}",
                         login=spec.env,

@@ -1,4 +1,4 @@
-"""The place to which a task brings its files: a directory, or an object store.
+"""The destination to which a task brings its files: a directory, or an object store.
 
 Both have a *fence*: the directory of the run's epoch, which a run that takes the plan over removes. In a
 directory each task has its own directory for parts in there, so the kernel refuses its late parts. At an
@@ -44,18 +44,18 @@ class TaskDestination(msgspec.Struct, frozen=True):
 
 
 def directory_destination(root: Path, instant: str, epoch: int) -> TaskDestination:
-    """A place in a directory, which holds its fence."""
+    """A destination in a directory, which holds its fence."""
     return TaskDestination(str(root), str(root / STATE_NAME / ATTEMPTS / instant / str(epoch)))
 
 
 def store_destination(url: str, state: Path, instant: str, epoch: int) -> TaskDestination:
-    """A place in an object store, whose fence is in the run's state directory."""
+    """A destination in an object store, whose fence is in the run's state directory."""
     return TaskDestination(url, str(state / ATTEMPTS / instant / str(epoch)))
 
 
 @asynccontextmanager
 async def open_destination(
-    place: TaskDestination,
+    destination: TaskDestination,
     settings: Settings,
     task: str,
     *,
@@ -68,26 +68,26 @@ async def open_destination(
     """Open it for one ``task``, whose name no other copy has, and close it after the last file.
 
     ``login``: the driver's variables for a store. ``is_useless``: no part of this task is needed any more.
-    ``is_guarded``: there are other places, so nobody waits for a directory that does not answer. ``grants``
-    as in ``RunSpec``, for such a place.
+    ``is_guarded``: there are others too, so nobody waits for a directory that does not answer. ``grants`` as
+    in ``RunSpec``, for such a destination.
 
     Raises:
         LocalFault: it cannot be used, or the plan is not this run's.
     """
-    if place.is_store:
-        async with _open_store(place, settings, task, login, monotonic) as volume:
+    if destination.is_store:
+        async with _open_store(destination, settings, task, login, monotonic) as volume:
             yield volume
     elif is_guarded:
-        async with _open_guarded(place, settings, task, monotonic, grants) as volume:
+        async with _open_guarded(destination, settings, task, monotonic, grants) as volume:
             yield volume
     else:
-        with _open_directory(place, settings, task, is_useless) as volume:
+        with _open_directory(destination, settings, task, is_useless) as volume:
             yield volume
 
 
 @asynccontextmanager
 async def _open_store(
-    place: TaskDestination,
+    destination: TaskDestination,
     settings: Settings,
     task: str,
     login: Mapping[str, str],
@@ -97,14 +97,17 @@ async def _open_store(
     from cfetch.storage.buckets.object_volume import ObjectStoreVolume
 
     def confirm() -> None:
-        if not os.path.isdir(place.fence):
-            raise _missing_fence(place)
+        if not os.path.isdir(destination.fence):
+            raise _missing_fence(destination)
 
     confirm()
     store = ObjectStore(
-        place.root, timeout_s=settings.write_timeout, is_only=True, config=pick_login(place.root, login)
+        destination.root,
+        timeout_s=settings.write_timeout,
+        is_only=True,
+        config=pick_login(destination.root, login),
     )
-    fence = Path(place.fence)
+    fence = Path(destination.fence)
     volume = ObjectStoreVolume(
         store,
         run_id=f"{fence.parent.name}.{fence.name}.{task}",
@@ -121,9 +124,9 @@ async def _open_store(
 
 @contextmanager
 def _open_directory(
-    place: TaskDestination, settings: Settings, task: str, is_useless: Callable[[], bool]
+    destination: TaskDestination, settings: Settings, task: str, is_useless: Callable[[], bool]
 ) -> Iterator[Volume]:
-    parts, directory = _stage(place, task)
+    parts, directory = _stage(destination, task)
     try:
         yield DirectoryVolume(
             directory,
@@ -137,36 +140,36 @@ def _open_directory(
         _leave(parts, directory)
 
 
-def _stage(place: TaskDestination, task: str) -> tuple[Path, Directory]:
+def _stage(destination: TaskDestination, task: str) -> tuple[Path, Directory]:
     """Make the task's directory of parts, and open the destination with it. Raises LocalFault."""
-    parts = Path(place.fence, task)
+    parts = Path(destination.fence, task)
     try:
         make_directory(parts, 0o700)
     except FileNotFoundError:
-        raise _missing_fence(place) from None
+        raise _missing_fence(destination) from None
     except OSError as error:
-        raise local_fault(error, f"cannot write to {place.root}") from None
-    directory = Directory(Path(place.root))
+        raise local_fault(error, f"cannot write to {destination.root}") from None
+    directory = Directory(Path(destination.root))
     try:
-        directory.stage(str(parts.relative_to(Path(place.root, STATE_NAME))))
+        directory.stage(str(parts.relative_to(Path(destination.root, STATE_NAME))))
     except BaseException:
         directory.close()
         raise
     return parts, directory
 
 
-def _stage_if_possible(place: TaskDestination, task: str) -> tuple[Path, Directory]:
+def _stage_if_possible(destination: TaskDestination, task: str) -> tuple[Path, Directory]:
     """The same at one of several: one that takes no parts, a full disk, still has files that stand there."""
-    parts, directory = Path(place.fence, task), Directory(Path(place.root), share=2)
+    parts, directory = Path(destination.fence, task), Directory(Path(destination.root), share=2)
     with suppress(OSError, LocalFault):
         make_directory(parts, 0o700)
-        directory.stage(str(parts.relative_to(Path(place.root, STATE_NAME))))
+        directory.stage(str(parts.relative_to(Path(destination.root, STATE_NAME))))
     return parts, directory
 
 
 @asynccontextmanager
 async def _open_guarded(
-    place: TaskDestination, settings: Settings, task: str, monotonic: Callable[[], float], grants: str
+    destination: TaskDestination, settings: Settings, task: str, monotonic: Callable[[], float], grants: str
 ) -> AsyncIterator[Volume]:
     """Open one of several directories. Raises VolumeFault: it refuses, or does not answer soon enough.
 
@@ -177,7 +180,9 @@ async def _open_guarded(
 
     timeout_s = settings.write_timeout
     try:
-        parts, directory = call_within(timeout_s, place.root, lambda: _stage_if_possible(place, task))
+        parts, directory = call_within(
+            timeout_s, destination.root, lambda: _stage_if_possible(destination, task)
+        )
     except TimeoutError as error:
         raise VolumeFault(str(error.strerror)) from None
     except VolumeFault:
@@ -186,9 +191,9 @@ async def _open_guarded(
         raise VolumeFault(str(fault)) from None
     if grants and not is_granted(grants, task):
         with suppress(OSError, LocalFault):
-            call_within(timeout_s, place.root, lambda: _leave(parts, directory))
+            call_within(timeout_s, destination.root, lambda: _leave(parts, directory))
         raise LocalFault(f"another task has the share of {task} by now")
-    disk = GuardedDisk(place.root, monotonic, longest_end_s=min(timeout_s, LONGEST_END_S))
+    disk = GuardedDisk(destination.root, monotonic, longest_end_s=min(timeout_s, LONGEST_END_S))
     volume = DirectoryVolume(
         directory,
         durable=settings.durability == "power",
@@ -201,7 +206,7 @@ async def _open_guarded(
     finally:
         await volume.close()
         with suppress(OSError, LocalFault):  # a directory that hangs is left to the end of the process
-            call_within(timeout_s, place.root, lambda: _leave(parts, directory))
+            call_within(timeout_s, destination.root, lambda: _leave(parts, directory))
 
 
 def is_granted(grants: str | Path, task: str) -> bool:
@@ -219,8 +224,8 @@ def _leave(parts: Path, directory: Directory) -> None:
     directory.close()
 
 
-def _missing_fence(place: TaskDestination) -> LocalFault:
+def _missing_fence(destination: TaskDestination) -> LocalFault:
     return LocalFault(
-        f"{place.fence} is not there on {os.uname().nodename}: all executors must see the directory of "
-        f"{place.fence_option} under the same name; or another run has taken the plan over"
+        f"{destination.fence} is not there on {os.uname().nodename}: all executors must see the directory of "
+        f"{destination.fence_option} under the same name; or another run has taken the plan over"
     )

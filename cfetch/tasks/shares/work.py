@@ -18,8 +18,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``wall_start_s``: when the run started, by the driver's clock; all times in receipts count from it.
     ``part_s``: how often a task reports the files that have ended. ``at_a_time``: how many tasks may run.
-    ``volumes``: instead of ``place``, if there are several. ``grants``: a directory in which ``t<number>``
-    stands for as long as that task has its share; "": only the parent of a task takes its share from it.
+    ``volumes``: instead of ``destination``, if there are several. ``grants``: a directory in which
+    ``t<number>`` stands for as long as that task has its share; "": only a task's parent takes it away.
     ``searches``: a task may try more slots at a host; with very many tasks, each would measure the others.
     """
 
@@ -29,7 +29,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     origin: ManifestRef
     instant: str
     epoch: int
-    place: TaskDestination
+    destination: TaskDestination
     volumes: tuple[TaskDestination, ...] = ()
     grants: str = ""
     receipts: str

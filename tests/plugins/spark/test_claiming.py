@@ -91,7 +91,7 @@ def dealing(tmp_path, origin, **settings):
     with open_hub(TaskRegistry(StragglerConfig(), None), HubPlace("127.0.0.1"), SystemClock()) as hub:
         spec = spec_of(tmp_path, Settings(**settings), hub.address)
         (tmp_path / "grants").mkdir()
-        spec = msgspec.structs.replace(spec, volumes=(spec.place,), grants=str(tmp_path / "grants"))
+        spec = msgspec.structs.replace(spec, volumes=(spec.destination,), grants=str(tmp_path / "grants"))
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         placed: Any = OneShare(share._replace(batches=(3,), volume=0))
         dealer = ShareDealer(placed, spec, Account(), hub.forget)
@@ -124,7 +124,7 @@ def test_a_task_that_was_cut_off_puts_nothing_in_place(tmp_path):
     ):
         task = threading.Thread(target=claiming.bring_shares, args=(spec, "a"))
         task.start()
-        own = Path(spec.place.fence, "t1")
+        own = Path(spec.destination.fence, "t1")
         while STAGED_BYTES not in list_sizes(own):
             time.sleep(0.01)
         dealer.lose(1)
@@ -156,7 +156,7 @@ def test_a_task_that_has_not_begun_when_its_share_is_taken_back_never_begins(tmp
         assert [request.path for request in origin.requests if request.path == LARGE] == [LARGE]
     assert (placed.said, dealer.failure) == ([("buried", 1), ("brought", 2)], None)
     assert {record.task for one in read_receipts(tmp_path) for record in one.records} == {2}
-    assert list(Path(spec.place.fence).iterdir()) == []
+    assert list(Path(spec.destination.fence).iterdir()) == []
 
 
 def list_sizes(directory):

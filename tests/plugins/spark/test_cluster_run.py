@@ -209,7 +209,7 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         instant="i",
         epoch=1,
         wall_start_s=0.0,
-        place=directory_destination(Path("/r"), "i", 1),
+        destination=directory_destination(Path("/r"), "i", 1),
         receipts="/r",
         part_s=1.0,
         at_a_time=1,

@@ -63,11 +63,11 @@ def test_all_files_become_objects_and_are_not_had_again(tmp_path, bucket):
 def test_a_task_whose_run_was_taken_over_puts_no_more_objects(tmp_path, bucket):
     """Whoever takes the plan over removes the fence; the task looks at it before each object."""
     settings = Settings(concurrency=1)
-    place = store_destination(bucket.url, tmp_path / "state", "i", 1)
+    destination = store_destination(bucket.url, tmp_path / "state", "i", 1)
     spec = msgspec.structs.replace(
-        spec_of(tmp_path, settings), env=pick_login(bucket.url, os.environ), place=place
+        spec_of(tmp_path, settings), env=pick_login(bucket.url, os.environ), destination=destination
     )
-    Path(place.fence).mkdir(parents=True)
+    Path(destination.fence).mkdir(parents=True)
     late = {name: Fault(kind="delay", delay_s=0.1, first=0) for name in FILES}
     with served(FILES, late) as origin:
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
@@ -75,7 +75,7 @@ def test_a_task_whose_run_was_taken_over_puts_no_more_objects(tmp_path, bucket):
             task = thread.submit(bring_share, spec, share, TaskCopy(0, 1, 0, "x"))
             while not bucket.keys():
                 assert not task.done(), task.result()
-            Path(place.fence).rmdir()
+            Path(destination.fence).rmdir()
             with pytest.raises(LocalFault, match="another run has taken the plan over"):
                 task.result(60)
     put = objects(bucket)
@@ -88,14 +88,14 @@ def test_a_task_without_its_fence_asks_for_nothing(tmp_path, bucket):
     spec = spec_of(tmp_path, Settings(concurrency=2))
     login = pick_login(bucket.url, os.environ)
     spec = msgspec.structs.replace(
-        spec, env=login, place=store_destination(bucket.url, tmp_path / "state", "i", 1)
+        spec, env=login, destination=store_destination(bucket.url, tmp_path / "state", "i", 1)
     )
     with served(FILES) as origin:
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         with pytest.raises(LocalFault, match=r"is not there on .*: all executors must see .* of --state"):
             bring_share(spec, share, TaskCopy(0, 1, 0, "x"))
         assert (asked(origin), bucket.keys()) == ({}, [])
-        Path(spec.place.fence).mkdir(parents=True)
+        Path(spec.destination.fence).mkdir(parents=True)
         bring_share(spec, share, TaskCopy(0, 2, 0, "x"))
     assert objects(bucket) == whole(FILES)
 

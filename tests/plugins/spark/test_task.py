@@ -220,7 +220,7 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
     """A LocalFault, with a receipt that counts for nothing; no directory is made where none was."""
     epoch = Path(directory_destination(tmp_path / "to", "i", 1).fence)
     if trouble == "not shared":
-        spec = msgspec.structs.replace(spec, place=directory_destination(tmp_path / "nowhere", "i", 1))
+        spec = msgspec.structs.replace(spec, destination=directory_destination(tmp_path / "nowhere", "i", 1))
     elif trouble == "taken over":
         epoch.rmdir()
     else:

@@ -64,7 +64,7 @@ async def test_a_task_that_has_lost_its_share_before_it_began_leaves_nothing(tmp
     if is_granted:
         (tmp_path / "grants" / "t5").touch()
     opening = open_destination(
-        spec.place,
+        spec.destination,
         settings,
         "t5",
         login={},

@@ -10,7 +10,7 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.plugins.follow.backends.opening import begins_at_times, lists_all_files
 from cfetch.plugins.follow.journal import name_feed
-from cfetch.run.directories import Places
+from cfetch.run.directories import Destinations
 
 
 class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     begin_s: float | None = None
 
 
-def check_options(feed: str, settings: Settings, options: FollowOptions, where: Places) -> None:
+def check_options(feed: str, settings: Settings, options: FollowOptions, where: Destinations) -> None:
     """Raise ConfigError if options do not fit the feed or the destinations."""
     if (settings.header or settings.bearer_env) and not settings.header_host:
         raise ConfigError("header or bearer_env is given; say which hosts may have it: --header-host HOST")

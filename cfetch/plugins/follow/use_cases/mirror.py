@@ -19,7 +19,7 @@ from cfetch.plugins.follow.use_cases.follow_text import (
 )
 from cfetch.plugins.follow.use_cases.own_files import OwnFiles
 from cfetch.run.catalogue import Homes, Own
-from cfetch.run.directories import find_places
+from cfetch.run.directories import find_destinations
 from cfetch.run.volumes import Volumes
 from cfetch.storage.claims import end_claims
 from cfetch.storage.files import STATE_NAME
@@ -42,7 +42,7 @@ class Mirror:
         self.own = own
         self._journal = journal
         self._feed = feed
-        self._places = find_places(settings)
+        self._places = find_destinations(settings)
         self._timeout_s = settings.write_timeout
         self._emit_line = emit_line
         self._kept: set[str] = set()  # paths of files that were named as kept

@@ -77,7 +77,9 @@ def read_span(feed: Feed, span: FeedSpan) -> Iterator[pa.RecordBatch]:
     task = int(hashlib.sha256(str(receipts).encode()).hexdigest()[:14], 16)  # no other span has it
     records = bring_share_once(spec, Share([*first.values()], spec.at_a_time), 0, task=task)
     rows = _make_rows(span.manifest, text.lines, first, {record.path: record for record in records})
-    return make_arrow_batches(rows, Path(spec.place.root), content_bytes=feed.content_bytes, manifest=True)
+    return make_arrow_batches(
+        rows, Path(spec.destination.root), content_bytes=feed.content_bytes, manifest=True
+    )
 
 
 def _make_rows(

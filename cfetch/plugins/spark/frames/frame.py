@@ -26,7 +26,7 @@ from cfetch.manifest.folding import KEEPS_NAMES
 from cfetch.plugins.spark.frames.once import EPOCH, forget_failures, hold_lock
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.share_files import ShareFiles, write_shares
-from cfetch.run.directories import find_places, require_directory
+from cfetch.run.directories import find_destinations, require_directory
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.run.manifest_reader import ManifestReader
 from cfetch.storage.directory import Directory
@@ -191,7 +191,7 @@ def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
     """The path of the directory in the state for one ``identity`` and destination."""
     text = f"{identity}\0{options.root}"
     name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    return find_places(options.settings).state / kind / name
+    return find_destinations(options.settings).state / kind / name
 
 
 def make_run_spec(
@@ -208,7 +208,7 @@ def make_run_spec(
         origin=ManifestRef(manifest, None, options.settings.base_url, options.settings.reading),
         instant=directory.name,
         epoch=EPOCH,
-        place=directory_destination(options.root, directory.name, EPOCH),
+        destination=directory_destination(options.root, directory.name, EPOCH),
         receipts=str(directory / "receipts"),
         wall_start_s=SINCE_1970,
         part_s=float("inf"),  # no parts: a frame is read when its shares are over

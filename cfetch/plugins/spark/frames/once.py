@@ -118,7 +118,7 @@ def _bring_rest(
         kept += [record for record in records if not record.is_in_place]
     known = {record.id for record in kept}
     left = [entry for entry in share.entries if entry.id not in known]
-    directory = Path(spec.place.fence)
+    directory = Path(spec.destination.fence)
     with on_disk(directory):
         path.unlink(missing_ok=True)
         make_private(directory)
@@ -145,7 +145,7 @@ def _bring_rest(
 
 
 def _select_in_place(records: list[FileRecord], spec: RunSpec) -> list[FileRecord]:
-    with closing(Directory(Path(spec.place.root))) as volume:
+    with closing(Directory(Path(spec.destination.root))) as volume:
         return [record for record in records if is_in_place(volume, record)]
 
 

@@ -172,7 +172,9 @@ def bring_rows(work: PieceWork, table: pa.Table, *, task: int) -> Iterator[pa.Re
         yield from join_results(work, table, rows, _bring_to_store(work, rows, task), None)
         return
     if not work.is_scratch:
-        yield from join_results(work, table, rows, _bring_shared(work, rows), Path(work.spec.place.root))
+        yield from join_results(
+            work, table, rows, _bring_shared(work, rows), Path(work.spec.destination.root)
+        )
         return
     with bring_to_scratch(work, rows, task) as (receipt, root):
         yield from join_results(work, table, rows, receipt, root)
@@ -207,23 +209,23 @@ def bring_to_scratch(work: PieceWork, rows: UrlRows, task: int) -> Iterator[tupl
     """
     wanted = list_wanted(work, rows)
     with make_scratch() as root:
-        place = directory_destination(root, work.spec.instant, EPOCH)
-        yield _bring_alone(work, wanted, task, place, root / STATE_NAME / "receipts"), root
+        destination = directory_destination(root, work.spec.instant, EPOCH)
+        yield _bring_alone(work, wanted, task, destination, root / STATE_NAME / "receipts"), root
 
 
 def _bring_to_store(work: PieceWork, rows: UrlRows, task: int) -> ShareResult:
-    """Bring files to an object store, where an object in place is left as it is. Raises LocalFault."""
+    """Bring files to an object store, where an object in destination is left as it is. Raises LocalFault."""
     with make_scratch() as own:
-        place = store_destination(work.options.settings.to[0], own, work.spec.instant, EPOCH)
-        return _bring_alone(work, rows.entries, task, place, own / "receipts")
+        destination = store_destination(work.options.settings.to[0], own, work.spec.instant, EPOCH)
+        return _bring_alone(work, rows.entries, task, destination, own / "receipts")
 
 
 def _bring_alone(
-    work: PieceWork, entries: list[Entry], task: int, place: TaskDestination, receipts: Path
+    work: PieceWork, entries: list[Entry], task: int, destination: TaskDestination, receipts: Path
 ) -> ShareResult:
     """Bring entries with a fence and receipts that no other task sees."""
-    spec = msgspec.structs.replace(work.spec, place=place, receipts=str(receipts))
-    for directory in (receipts, Path(place.fence)):
+    spec = msgspec.structs.replace(work.spec, destination=destination, receipts=str(receipts))
+    for directory in (receipts, Path(destination.fence)):
         with on_disk(directory):
             make_private(directory)
     copy = TaskCopy(0, task, 0, name_executor())

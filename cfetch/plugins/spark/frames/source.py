@@ -123,4 +123,6 @@ class FilesReader(DataSourceReader):
         records = bring_share_once(frame.spec, share, number, task=number)
         digests = {entry.id: entry.digest for entry in share.entries}
         rows = (FileRow(record.id, digests.get(record.id), record) for record in records)
-        yield from make_arrow_batches(rows, Path(frame.spec.place.root), content_bytes=frame.content_bytes)
+        yield from make_arrow_batches(
+            rows, Path(frame.spec.destination.root), content_bytes=frame.content_bytes
+        )

@@ -121,20 +121,15 @@ def read_page(text: str, place: str | None, content_type: str | None = None) -> 
     """
     from cfetch.plugins.formats.html_links import read_links  # few lists need Python's parser of HTML
 
-    is_known = place is not None and is_web(place)
-    links, home = read_links(text), place if place is not None and is_known else _UNKNOWN_PLACE
+    links, home = read_links(text), place if place is not None and is_web(place) else _UNKNOWN_PLACE
     stated = find_stated(content_type, text)
     base = _join(home, encode_link(links.base, stated))
     page = _read_entries(links, home, base, stated)
-    if (
-        is_known
-        and page.leads_away
-        and page.is_empty
-        and (other := _find_other_place(home, base)) is not None
-    ):
-        moved = _read_entries(links, other, base, stated)
-        return page if moved.is_empty else moved._replace(moved_to=other)
-    return page
+    if home == _UNKNOWN_PLACE or not page.leads_away or not page.is_empty:
+        return page
+    other = _find_other_place(home, base)
+    moved = page if other is None else _read_entries(links, other, base, stated)
+    return page if moved.is_empty else moved._replace(moved_to=other)
 
 
 def _find_other_place(home: str, base: str) -> str | None:
@@ -142,12 +137,15 @@ def _find_other_place(home: str, base: str) -> str | None:
 
     A base above the page is that of a site whose pages share a frame: its links are to the site's pages.
     """
+    place = find_place(base)
+    if place is None:
+        return None
     try:
-        own, other = _locate(home), _locate(find_place(base) or home)
+        own, other = _locate(home), _locate(place)
     except ValueError:  # a port that is none
         return None
     is_above = own.parts[: len(other.parts)] == other.parts
-    return find_place(base) if other[:3] == own[:3] and not is_above else None
+    return place if other[:3] == own[:3] and not is_above else None
 
 
 def _read_entries(links: "LinkParser", place: str, base: str, stated: Sequence[str]) -> IndexPage:

@@ -1,27 +1,34 @@
-"""Draws the pictures of docs/report.md in headless Chromium: pages of real runs against a server on loopback.
+"""Draws the pictures of the docs' pages in headless Chromium: real runs against a server on loopback.
 
 The run to see ends with a large file over a single connection; four files are not there, and one is refused.
-Names of this machine are replaced in the page. Measures nothing.
+The run under way writes to two directories, and some of its connections are slow. Names of this machine are
+replaced in the pages. Measures nothing.
 
     python benchmarks/report_pictures.py --out docs/images       # apt-get install chromium; two minutes
 """
 
 import argparse
 import asyncio
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 from cfetch.plugins.lab.bench.compare import CFETCH
 from cfetch.plugins.lab.bench.content import Group
-from cfetch.plugins.lab.bench.faults import Fault
+from cfetch.plugins.lab.bench.faults import Fault, FaultRule
 from cfetch.plugins.lab.bench.process import OriginProcess
+from cfetch.plugins.lab.bench.scenario import Scenario
 from cfetch.plugins.lab.bench.spec import OriginSpec
 
 LARGE, SMALL = 24 << 20, 1280 << 10
@@ -44,6 +51,21 @@ PICTURES = (
     Picture("report-phone.png", "run.html", 390, 1000, "dark"),
     Picture("report-bench.png", "bench.html", 1120, 1285, "dark"),
 )
+LIVE = Picture("live.png", "", 1120, 1085, "light")
+SHOWN_PART = 0.7  # of the files are in place when the run under way is drawn
+LIVE_FILES = 150
+SLOW = FaultRule(fraction=0.04, fault=Fault(kind="slow", rate_bps=20.0 * 1024))
+BUSY = FaultRule(fraction=0.03, fault=Fault(kind="status", status=503, first=1))
+RENAME = """([from, to]) => {
+    const rename = () => {
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode())
+            if (texts.currentNode.nodeValue.includes(from))
+                texts.currentNode.nodeValue = texts.currentNode.nodeValue.replaceAll(from, to);
+    };
+    const changes = {childList: true, characterData: true, subtree: true};
+    new MutationObserver(rename).observe(document.body, changes);
+}"""  # an open page is made anew again and again
 
 
 def make_run_page(folder: Path) -> None:
@@ -86,17 +108,62 @@ def make_bench_page(folder: Path) -> None:
 
 async def draw(folder: Path, to: Path) -> None:
     """Draw all pictures."""
+    async with open_browser() as browser:
+        for picture in PICTURES:
+            async with open_page(browser, picture, (folder / picture.page).as_uri()) as page:
+                await page.screenshot(path=to / picture.name)
+        with begin_live_run(folder) as address:
+            async with open_page(browser, LIVE, address) as page:
+                await page.evaluate(RENAME, [f"{folder}/", "/mnt/"])
+                await asyncio.to_thread(wait_for_files, address)
+                await page.screenshot(path=to / LIVE.name)
+
+
+@contextmanager
+def begin_live_run(folder: Path) -> Iterator[str]:
+    """Begin the run under way; the address of its page."""
+    group = Group(count=LIVE_FILES, size_bytes=SMALL, prefix="part-")
+    scenario = Scenario(name="live", groups=(group,), rules=(SLOW, BUSY))
+    spec = msgspec.structs.replace(scenario.spec(faulty=True), pace_bps=0.5 * (1 << 20))
+    with OriginProcess(spec) as origin:
+        (folder / "lake.txt").write_text("".join(f"{origin.url}{name}\n" for name in scenario.names))
+        words = ["lake.txt", "--to", "disk1/lake", "--to", "disk2/lake", "--serve", "0", "--quiet"]
+        with subprocess.Popen(
+            [*CFETCH, "download", *words], cwd=folder, stderr=subprocess.PIPE, text=True
+        ) as run:
+            assert run.stderr is not None
+            yield next(match[0] for line in run.stderr if (match := re.search(r"http://\S+", line)))
+            run.terminate()
+
+
+def wait_for_files(address: str) -> None:
+    """Wait until so many files of the run under way are in place that the page has something to show."""
+    in_place = 0
+    while in_place < SHOWN_PART * LIVE_FILES:
+        time.sleep(0.2)
+        with urllib.request.urlopen(address + "summary") as reply:
+            in_place = msgspec.json.decode(reply.read())["done"]
+
+
+@asynccontextmanager
+async def open_browser() -> AsyncIterator[Browser]:
+    """Chromium without a window."""
     async with async_playwright() as playwright:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for picture in PICTURES:
-            size = {"width": picture.width, "height": picture.height}
-            context = await browser.new_context(viewport=size, color_scheme=picture.scheme)  # type: ignore[arg-type]
-            page = await context.new_page()
-            await page.goto((folder / picture.page).as_uri())
-            await page.screenshot(path=to / picture.name)
-            await context.close()
+        yield browser
         await browser.close()
+
+
+@asynccontextmanager
+async def open_page(browser: Browser, picture: Picture, address: str) -> AsyncIterator[Page]:
+    """A page in the size and the colours of a picture."""
+    size = {"width": picture.width, "height": picture.height}
+    context = await browser.new_context(viewport=size, color_scheme=picture.scheme)  # type: ignore[arg-type]
+    page = await context.new_page()
+    await page.goto(address)
+    yield page
+    await context.close()
 
 
 def main() -> None:

@@ -96,11 +96,13 @@ class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
 class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one volume: ``load_bytes`` are placed and unfinished, ``running`` and ``queued`` batches.
 
-    ``reason`` is why the breaker opened. ``free_bytes`` None: without a known limit.
+    ``load_bytes`` has a guess for files of unknown size, and ``load_files`` counts the files. ``reason`` is
+    why the breaker opened. ``free_bytes`` None: without a known limit.
     """
 
     name: str
     load_bytes: int
+    load_files: int
     running: int
     queued: int
     speed_bps: float

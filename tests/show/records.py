@@ -139,6 +139,7 @@ def retry(t_s=1.0, **more):
 def volume(name="/data1", **more):
     fields = {
         "load_bytes": 100,
+        "load_files": 4,
         "running": 1,
         "queued": 2,
         "speed_bps": 1000.0,

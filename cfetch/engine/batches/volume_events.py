@@ -77,6 +77,7 @@ def make_volume_view(
     return VolumeView(
         name=name,
         load_bytes=view.load_bytes,
+        load_files=view.load_count,
         running=view.running,
         queued=view.queued,
         speed_bps=view.speed_bps,

@@ -34,7 +34,7 @@ def _list_volumes(volumes: Sequence[VolumeView]) -> PageTable:
         columns=[
             "volume",
             "in place",
-            ">under way",
+            ">files under way",
             ">free",
             ">speed",
             ">batches",
@@ -51,7 +51,7 @@ def _volume_row(volume: VolumeView, most_bytes: int) -> list[Cell | str]:
     return [
         printable(volume.name, 400),
         Cell(text=size(volume.bytes_done), bar=round(volume.bytes_done / max(most_bytes, 1), 3)),
-        size(volume.load_bytes),
+        count(volume.load_files),
         size(volume.free_bytes),
         rate(volume.speed_bps),
         count(volume.batches_done),

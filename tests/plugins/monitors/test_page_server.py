@@ -327,7 +327,7 @@ def test_an_event_that_cannot_be_shown_does_not_end_the_page():
 def test_volumes_and_executors_are_tables_with_those_in_trouble_first():
     """Of many executors fifty are shown, bars compare volumes; a run with one place has no such table."""
     state = PageState()
-    broken = volume("/d2", breaker="open", reason="No space <b>", bytes_done=150, load_bytes=0)
+    broken = volume("/d2", breaker="open", reason="No space <b>", bytes_done=150, load_files=0)
     executors = [
         ExecutorView(name=f"worker-{n}", tasks=2, files=n, rate_bps=1e6, share=0.2 if n == 90 else None)
         for n in range(99)
@@ -341,6 +341,7 @@ def test_volumes_and_executors_are_tables_with_those_in_trouble_first():
     assert isinstance(workers, PageTable)
     assert [row[0] for row in volumes.rows] == ["/d2", "/d1"]
     assert [cell.bar for row in volumes.rows if isinstance(cell := row[1], Cell)] == [0.5, 1.0]
+    assert (volumes.columns[2], [row[2] for row in volumes.rows]) == (">files under way", ["0", "4"])
     assert volumes.rows[0][-1] == Cell(text="× out of use: No space <b>", tone="bad")
     assert [row[0] for row in workers.rows[:2]] == ["worker-90", "worker-0"]
     assert (len(workers.rows), workers.note) == (

@@ -347,6 +347,7 @@ class Volumes:
             ev.VolumeView(
                 name=name,
                 load_bytes=0 if self.breakers[index] == "open" else min(left, 400 * MIB),
+                load_files=0 if self.breakers[index] == "open" else 2 + index,
                 running=0 if self.breakers[index] == "open" else 2,
                 queued=0 if self.breakers[index] == "open" else index,
                 speed_bps=0.0 if self.breakers[index] == "open" else (40.0 + index) * MIB,

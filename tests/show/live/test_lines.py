@@ -291,7 +291,7 @@ def test_progress_tells_of_volumes():
     (_, line) = write_events(json_lines, started(), shown)
     first, second = json.loads(line)["volumes"]
     assert first == {
-        "name": "/data1", "load_bytes": 100, "running": 1, "queued": 2, "speed_bps": 1000.0,
+        "name": "/data1", "load_bytes": 100, "load_files": 4, "running": 1, "queued": 2, "speed_bps": 1000.0,
         "breaker": "closed", "reason": None, "free_bytes": 1 << 40, "batches_done": 3, "bytes_done": 300,
     }  # fmt: skip
     assert (second["name"], second["reason"], second["free_bytes"]) == ("/b\\x1b", "gone\\x1b", None)

@@ -45,8 +45,8 @@ _ABFS = "write az://container/path"
 SCHEMES: dict[str, Scheme] = {
     row.name: row
     for row in (
-        Scheme(HTTP, "cfetch.wire.http:open_http", port=80, gets_headers=True, may_be_list=True),
-        Scheme(HTTPS, "cfetch.wire.http:open_http", port=443, gets_headers=True, may_be_list=True),
+        Scheme(HTTP, "cfetch.wire.http_opener:open_http", port=80, gets_headers=True, may_be_list=True),
+        Scheme(HTTPS, "cfetch.wire.http_opener:open_http", port=443, gets_headers=True, may_be_list=True),
         Scheme(S3, _OBJECTS, extra="cloud", may_be_list=True),
         Scheme(GS, _OBJECTS, extra="cloud", may_be_list=True),
         Scheme(AZ, _OBJECTS, extra="cloud", may_be_list=True),

@@ -13,7 +13,7 @@ Read in this order::
     source.py           the port for sources that are no HTTP servers; replies of their files
     object_transport.py    objects of stores, by links that are signed for one request
     hops.py             redirects hop by hop, with the logins and cookies that each may have
-    http.py             the adapter to HTTP: requests over the pool's connections
+    http_opener.py  http.py    the adapter to HTTP: requests over the pool's connections
     session.py          the second adapter: aiohttp's own session, for SOCKS, Digest and programs' sessions
     connections.py      the pool: kept connections and fresh connections
     tcp_figures.py      what the kernel knows of a connection while its bytes come

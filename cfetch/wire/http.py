@@ -25,7 +25,7 @@ from cfetch.wire.connections import ConnectionPool
 from cfetch.wire.exchange import Exchange
 from cfetch.wire.hops import OWN_HEADERS, HopTransport, asks_for_digest, find_basic
 from cfetch.wire.network import DIRECT, Network
-from cfetch.wire.transport import Connecting, Response, SourceContext, Transport
+from cfetch.wire.transport import Connecting, Response
 
 if TYPE_CHECKING:
     from cfetch.wire.session import SessionTransport
@@ -39,25 +39,6 @@ _NUMBER = "(?:0|[1-9][0-9]*)"
 _IS_ODD = re.compile(
     rf"(?!(?:{_NUMBER}\.){{3}}{_NUMBER}(?::|\Z))[0-9][0-9A-Fa-fxX.]*(?::|\Z)|\[[^]]*%|[^:]*:\Z"
 )
-
-
-def open_http(context: SourceContext) -> Transport:
-    """The opener of the rows of http and https in ``base/schemes.py``."""
-    if context.network.needs_session:
-        from cfetch.wire.session import SessionTransport  # few runs need it
-
-        return SessionTransport(
-            connect_timeout_s=context.connect_timeout_s,
-            keep_alive=context.keep_alive,
-            idle_s=context.idle_s,
-            network=context.network,
-        )
-    return HttpTransport(
-        connect_timeout_s=context.connect_timeout_s,
-        keep_alive=context.keep_alive,
-        idle_s=context.idle_s,
-        network=context.network,
-    )
 
 
 class HttpTransport(HopTransport):

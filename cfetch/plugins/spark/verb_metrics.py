@@ -62,12 +62,11 @@ def load(
     from cfetch.plugins.spark.session import mask_master, spark_session
     from cfetch.plugins.spark.tables.load import find_sources
     from cfetch.plugins.spark.tables.load import load as loaded_by
-    from cfetch.show.format import plural
     from cfetch.show.live.open import choose_mode
 
     sources = find_sources(metrics)
     where = f" at {mask_master(spark_master)}" if spark_master is not None else ""
-    progress_printer(quiet=quiet)(f"starting Spark{where} for {plural(len(sources), 'file')}")
+    progress_printer(quiet=quiet)(f"starting Spark{where}")
     mode = choose_mode(quiet=quiet, progress="auto", terminal=sys.stderr.isatty(), environ=os.environ)
     own_bar = {"spark.ui.showConsoleProgress": "true"} if mode == "live" else {}
     with spark_session(spark_master, settings=own_bar) as spark:

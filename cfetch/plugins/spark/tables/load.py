@@ -126,9 +126,7 @@ def load_by(run: Run, sources: Sequence[Path], to: Path) -> Loaded:
         reports = run(works)
         for report in reports:
             if report.fault is not None:
-                raise LocalFault(
-                    f"a task could not read or write: {report.fault}; the tables are as they were"
-                )
+                raise LocalFault(f"a task of the load: {report.fault}; the tables are as they were")
         return _make_current(to, folder, reports)
 
 

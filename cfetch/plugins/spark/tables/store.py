@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from cfetch.base.errors import LocalFault, UsageError
+from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.tables.columns import TABLES
 from cfetch.plugins.spark.tables.writing import RunCopy
-from cfetch.storage.files import USERS, flush_names, open_replacement, remove_temporaries
+from cfetch.storage.files import USERS, flush_names, open_replacement, remove_temporaries, writing
 from cfetch.storage.locks import need_lock
 
 _MARK = "_tables.json"
@@ -38,7 +38,7 @@ def open_tables(root: Path) -> Iterator[Path]:
     shown = printable(str(root), 1000)
     held = f"another load is writing the tables in {shown} ({{holder}}); run this again when it has ended"
     loading = root / _LOADING
-    try:
+    with writing(root):
         root.mkdir(parents=True, exist_ok=True)
         refuse_foreign_directory(root)
         with (root / _LOCK).open("ab") as lock:
@@ -51,29 +51,18 @@ def open_tables(root: Path) -> Iterator[Path]:
                 yield folder
             finally:
                 shutil.rmtree(loading, ignore_errors=True)
-    except OSError as error:
-        name = printable(str(error.filename or root), 1000)
-        reason = error.strerror or type(error).__name__
-        raise LocalFault(
-            f"cannot write the tables: {name}: {reason}; load again when that is mended"
-        ) from None
 
 
 def refuse_foreign_directory(root: Path) -> None:
     """Raise UsageError if something else than tables is there. Raises OSError."""
-    try:
-        mark = (root / _MARK).read_bytes()
-    except FileNotFoundError:
-        if all(path.name == _LOCK or path.name.startswith(f".{_MARK}.") for path in root.iterdir()):
-            return
+    if (root / _MARK).exists():
+        is_ours = (root / _MARK).read_bytes() == _FORMAT
+    else:
+        is_ours = all(path.name == _LOCK or path.name.startswith(f".{_MARK}.") for path in root.iterdir())
+    if not is_ours:
         raise UsageError(
-            f"{printable(str(root), 1000)} holds something else than metrics tables; "
+            f"{printable(str(root), 1000)} holds something else than metrics tables of this version; "
             "name a new or an empty directory"
-        ) from None
-    if mark != _FORMAT:
-        raise UsageError(
-            f"{printable(str(root), 1000)} holds tables of another format than this version writes; "
-            "name another directory and load the metrics into it"
         )
 
 

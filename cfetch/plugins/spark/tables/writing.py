@@ -25,7 +25,7 @@ from cfetch.show.counts import Counts, retries
 from cfetch.show.metrics import RunHeader
 from cfetch.show.metrics_reading import MetricsLine, read_lines
 from cfetch.show.wasted_bytes import received_bytes, wasted_by_attempt, wasted_bytes
-from cfetch.storage.files import USERS, open_replacement
+from cfetch.storage.files import USERS, open_replacement, writing
 
 WRITE_ROWS = 8192  # of a table in memory at a time; attempts with samples some 20 MB
 MOST_REJECTED = 1000  # rejected lines of a source that are kept; a wrong file has a million similar ones
@@ -101,13 +101,11 @@ def write_source(work: SourceWork) -> SourceReport:
     """Write the rows of one metrics file, and report them."""
     report = SourceReport(work.source, work.load)
     try:
-        with _open_tables(work, work.load, {"source": work.source, "loaded_at": work.loaded_at}) as add:
+        shared = {"source": work.source, "loaded_at": work.loaded_at}
+        with writing(Path(work.folder)), _open_tables(work, work.load, shared) as add:
             _write_runs(work, report, add)
     except CfetchError as error:
         report.fault = f"{error} on {os.uname().nodename}"
-    except OSError as error:
-        where = f" {printable(str(error.filename))}" if error.filename else ""
-        report.fault = f"{error.strerror or type(error).__name__}{where} on {os.uname().nodename}"
     return report
 
 

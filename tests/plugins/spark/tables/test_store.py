@@ -279,7 +279,7 @@ def test_a_directory_that_is_none_of_ours(tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["m.jsonl"]
     loaded(tmp_path / "t", path)
     (tmp_path / "t/_tables.json").write_text('{"schema":"cfetch.tables/2"}')
-    with pytest.raises(UsageError, match="another format"):
+    with pytest.raises(UsageError, match="of this version"):
         loaded(tmp_path / "t", path)
 
 

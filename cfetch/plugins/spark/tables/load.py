@@ -5,7 +5,6 @@ run's new rows current by one rename (``store.py``).
 """
 
 import glob
-import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -154,7 +153,7 @@ def _make_current(to: Path, folder: Path, reports: Sequence[SourceReport]) -> Lo
         for copy in sorted(fullest.values(), key=lambda copy: copy.start)
     ]
     for report in reports:
-        put_rejected(to, folder, report.load, hashlib.sha256(report.source.encode()).hexdigest()[:20])
+        put_rejected(to, folder, report)
     remove_replaced(to, fullest.values())
     return Loaded(
         directory=str(to),

@@ -4,7 +4,7 @@ A run's files are named ``<run>-<load>.parquet``. Its row, ``runs/day=…/<run>.
 counts, so the rename of that row replaces all rows of the run at once.
 """
 
-import os
+import hashlib
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from uuid import uuid4
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.tables.columns import TABLES
-from cfetch.plugins.spark.tables.writing import RunCopy
+from cfetch.plugins.spark.tables.writing import RunCopy, SourceReport
 from cfetch.storage.files import USERS, flush_names, open_replacement, remove_temporaries, writing
 from cfetch.storage.locks import need_lock
 
@@ -78,7 +78,7 @@ def _make_tables(root: Path) -> None:
 def put_run(root: Path, folder: Path, copy: RunCopy) -> bool:
     """Make the rows of ``copy`` the current ones of its run; true if the run was there before."""
     day = f"day={copy.start.date()}"
-    for table in ("files", "attempts", "events"):
+    for table in copy.tables:
         _move(folder / f"{copy.load}.{table}", root / table / day / f"{copy.key}-{copy.load}.parquet")
     row = root / "runs" / day / f"{copy.key}.parquet"
     is_known = row.exists()
@@ -86,20 +86,19 @@ def put_run(root: Path, folder: Path, copy: RunCopy) -> bool:
     return is_known
 
 
-def put_rejected(root: Path, folder: Path, load: str, key: str) -> None:
-    """Make the bad lines that ``load`` has, or none, those of a source."""
-    path = root / "rejected" / f"{key}.parquet"
-    if not _move(folder / f"{load}.rejected", path):
+def put_rejected(root: Path, folder: Path, report: SourceReport) -> None:
+    """Make the bad lines of the report, or none, those of its source."""
+    path = root / "rejected" / f"{hashlib.sha256(report.source.encode()).hexdigest()[:20]}.parquet"
+    if report.rejected:
+        _move(folder / f"{report.load}.rejected", path)
+    else:
         path.unlink(missing_ok=True)
 
 
-def _move(new: Path, to: Path) -> bool:
-    if not new.exists():
-        return False
+def _move(new: Path, to: Path) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(new, to)  # noqa: PTH105
+    new.replace(to)
     flush_names(to.parent)
-    return True
 
 
 def remove_replaced(root: Path, copies: Iterable[RunCopy]) -> None:

@@ -72,6 +72,7 @@ class RunCopy(msgspec.Struct, frozen=True):
     key: str
     start: datetime
     load: str
+    tables: list[str]
     run: LoadedRun
 
 
@@ -182,7 +183,7 @@ def _write_run(
 ) -> MetricsLine | None:
     """Write the run of ``header`` up to the next header, and return that."""
     load, start = f"{work.load}-{number}", _parse_start(header)
-    counts, attempts, rejected = Counts(), 0, 0
+    counts, attempts, events, rejected = Counts(), 0, 0, 0
     end: EndRecord | None = None
     following = None
     with _open_tables(work, load, {"instant": header.instant, "wall_start": start, "load": load}) as add:
@@ -193,6 +194,7 @@ def _write_run(
                 break
             if isinstance(content, EventRecord):
                 add("events", content)
+                events += 1
             elif isinstance(content, str) or content.instant != header.instant:
                 if not line.is_torn:  # the torn last line of a killed run is no fault
                     why = "its instant is not the one of its run's header"
@@ -218,7 +220,8 @@ def _write_run(
         complete=bool(row["complete"]),
     )
     key = hashlib.sha256(f"{header.instant}\n{start.isoformat()}".encode()).hexdigest()[:20]
-    report.copies.append(RunCopy(key, start, load, run))
+    sizes = {"files": run.files, "attempts": attempts, "events": events}
+    report.copies.append(RunCopy(key, start, load, [table for table, rows in sizes.items() if rows], run))
     return following
 
 

@@ -17,7 +17,7 @@ from cfetch.base.events import RunExplained, WidthChanged
 from cfetch.plugins.spark import session
 from cfetch.plugins.spark.tables import writing
 from cfetch.plugins.spark.tables.columns import TABLES
-from cfetch.plugins.spark.tables.load import find_sources
+from cfetch.plugins.spark.tables.load import find_sources, load_by, write_sources
 from cfetch.plugins.spark.tables.writing import SourceWork, write_source
 from cfetch.plugins.spark.verb_metrics import load as load_verb
 from cfetch.show.metrics import MetricsFile
@@ -50,17 +50,8 @@ def test_every_column_has_its_value(tmp_path):
     for row, table in ((file, "files"), (first[0], "attempts"), (run, "runs")):
         assert list(row) == [column.name for column in TABLES[table]]
     same = ["id", "path", "host", "size_bytes", "offset", "batch", "volume", "status", "verified", "bytes"]
-    same += [
-        "queued_s",
-        "start_s",
-        "end_s",
-        "rate_bps",
-        "stragglers",
-        "error_kind",
-        "error",
-        "executor",
-        "task",
-    ]
+    same += ["queued_s", "start_s", "end_s", "rate_bps", "stragglers", "error_kind", "error"]
+    same += ["executor", "task"]
     assert {name: file[name] for name in same} == {name: getattr(told, name) for name in same}
     assert (file["attempts"], file["retries"]) == (2, 1)
     assert (file["received_bytes"], file["wasted_bytes"]) == (130, 30)
@@ -72,14 +63,8 @@ def test_every_column_has_its_value(tmp_path):
     assert [row["wasted_bytes"] for row in first] == [30, 0]
     assert file["wall_start"].isoformat() == FIRST
     assert json.loads(run["settings"]) == {"multiplier": 1.5}
-    assert (run["planned"], run["done"], run["complete"], run["retries"], run["bytes"]) == (
-        1,
-        1,
-        True,
-        1,
-        130,
-    )
-    assert (run["wasted_bytes"], run["elapsed_s"], run["rejected"]) == (30, 4.0, 0)
+    names = ("planned", "done", "complete", "retries", "bytes", "wasted_bytes", "elapsed_s", "rejected")
+    assert [run[name] for name in names] == [1, 1, True, 1, 130, 30, 4.0, 0]
 
 
 def test_events_and_the_end_of_a_run(tmp_path):
@@ -89,11 +74,8 @@ def test_events_and_the_end_of_a_run(tmp_path):
     tally = Tally()
     events = [started(4, settings={"policy": "adaptive"}), *finished(slow, *sized(9000, files=3))]
     with MetricsFile(path) as metrics:
-        for event in [
-            events[0],
-            WidthChanged(t_s=3.0, host="h", slots=2, before=4, reason="r"),
-            *events[1:],
-        ]:
+        events.insert(1, WidthChanged(t_s=3.0, host="h", slots=2, before=4, reason="r"))
+        for event in events:
             tally(event)
             metrics(event)
         metrics(RunExplained(t_s=30.0, record=tally.end(30.0)))
@@ -164,12 +146,8 @@ def test_bad_lines_are_told_with_their_reasons(tmp_path):
         (6, "i1", "Expected `int` <= 9223372036854775807 - at `$.bytes`"),
         (7, "i1", "its instant is not the one of its run's header"),
     ]
-    assert (found.rejected, found.files, found.runs[0].rejected, found.runs[0].complete) == (
-        4,
-        2,
-        3,
-        False,
-    )
+    (run,) = found.runs
+    assert (found.rejected, found.files, run.rejected, run.complete) == (4, 2, 3, False)
     assert [(line.line, line.source) for line in found.first_rejected] == [
         (n, str(path)) for n in (1, 5, 6, 7)
     ]
@@ -189,14 +167,7 @@ def test_a_load_that_is_killed_at_any_moment(tmp_path):
     more = metrics_file(tmp_path / "more.jsonl", "i2", MORE, sized(3, "i2")).read_bytes()
     new.write_bytes(new.read_bytes() + more + b"no metrics\n")
     told = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.plugins.spark.without_spark",
-            tmp_path,
-            new,
-            old,
-        ],
+        [sys.executable, "-m", "tests.plugins.spark.without_spark", tmp_path, new, old],
         cwd=PROJECT,
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
         capture_output=True,
@@ -218,9 +189,7 @@ def test_a_load_that_is_killed_at_any_moment(tmp_path):
 def test_a_task_of_a_dead_load_that_still_writes(tmp_path):
     """Its folder is gone, so it adds nothing, and says why."""
     path = metrics_file(tmp_path / "m.jsonl")
-    report = write_source(
-        SourceWork(str(path), "dead-0", str(tmp_path / "t/_loading/dead"), datetime.now(UTC))
-    )
+    report = write_source(SourceWork(str(path), "dead-0", str(tmp_path / "dead"), datetime.now(UTC)))
     assert "No such file or directory" in str(report.fault)
 
 
@@ -296,6 +265,24 @@ def test_a_task_that_cannot_write(tmp_path, monkeypatch):
     with pytest.raises(LocalFault, match=r"No space left on device .*; the tables are as they were"):
         loaded(to, path)
     assert (rows(to, "files"), debris(to)) == (before, [])
+
+
+@pytest.mark.parametrize("table", ["files", "attempts", "events", "runs"])
+def test_rows_that_the_driver_does_not_see(tmp_path, table):
+    """No run is made current without them, as on a disk that is not the executors' own."""
+    to, path = tmp_path / "t", metrics_file(tmp_path / "m.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"schema":"cfetch.event/1","kind":"probe","t_s":1.0}\n')
+    loaded(to, path)
+    before = rows(to, "runs")
+
+    def lose(works):
+        reports = write_sources(works)
+        next(Path(works[0].folder).glob(f"*.{table}")).unlink()
+        return reports
+
+    with pytest.raises(LocalFault, match="No such file"):
+        load_by(lose, [path], to)
+    assert rows(to, "runs") == before
 
 
 @pytest.mark.parametrize(

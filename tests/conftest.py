@@ -63,7 +63,6 @@ TOGETHER = dict.fromkeys(OBJECT_STORE, "object store") | {  # the same, or what 
 
 APART = (  # none uses that session, and the process that has it has most to do
     "tests/plugins/spark/frames/test_shards.py",
-    "tests/plugins/spark/tables/test_chunks.py",
     "tests/plugins/spark/tables/test_store.py",
     "tests/plugins/spark/test_scale.py",
     "tests/plugins/spark/test_session.py::test_the_verb_makes_a_session_of_its_own",

@@ -34,6 +34,10 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 """A number of things, or of bytes: never negative."""
 
+Small = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+SmallCount = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+"""A status, a number of tries or of places: a column of 32 bits has room for it."""
+
 Seconds = Annotated[float, msgspec.Meta(ge=-1e10, le=1e10)]
 """A time or a duration that was measured. It may be just below 0 where two machines' clocks differ; 300 years
 are damage, and no chart can show them beside a second.
@@ -58,13 +62,13 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cancelled attempt: the link of its host was full, so others would have been faster without it.
     """
 
-    n: Int64
+    n: Small
     start_s: Seconds
     first_byte_s: Seconds | None
     end_s: Seconds
     from_byte: Count
     bytes: Count
-    http_status: Int64 | None
+    http_status: Small | None
     outcome: Outcome
     error: str | None
     peer: str | None
@@ -107,7 +111,7 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     start_s: Seconds
     end_s: Seconds
     rate_bps: Real
-    stragglers: Count
+    stragglers: SmallCount
     attempts: list[AttemptRecord]
     error_kind: str | None = None
     error: str | None = None
@@ -278,8 +282,8 @@ class EventRecord(
     volume: str | None = None
     id: Int64 | None = None
     path: str | None = None
-    places: Count | None = None
-    before: Int64 | None = None
+    places: SmallCount | None = None
+    before: Small | None = None
     seconds: Seconds | None = None
     reason: str | None = None
 
@@ -327,7 +331,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", t
     instant: str
     t_s: Seconds
     status: Literal["completed", "partial", "failed", "interrupted"]
-    exit_code: Int64
+    exit_code: Small
     done: Count
     skipped: Count
     failed: Count

@@ -18,7 +18,7 @@ import msgspec
 
 from cfetch.base.errors import LocalFault
 from cfetch.base.events import EntriesFinished, EntryFinished, Event, RunExplained, RunFinished, RunStarted
-from cfetch.base.records import Count
+from cfetch.base.records import Count, SmallCount
 from cfetch.base.secret import printable
 from cfetch.show.event_records import make_event_record
 from cfetch.storage.group_rights import is_for_group
@@ -42,7 +42,7 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     files: Count = 0
     bytes_known: Count = 0
     sizes_unknown: Count = 0
-    concurrency: Count = 0
+    concurrency: SmallCount = 0
     destination: str = ""
     settings: dict[str, object]
 

@@ -1,6 +1,7 @@
 """Reads metrics files: the runs in them, and the entries that a run has left to do."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from cfetch.base.errors import UsageError
 from cfetch.base.records import NOT_DECODED, EndRecord, EventRecord, FileRecord
 from cfetch.base.secret import hide_login, printable
 from cfetch.manifest.compressed import is_compressed, is_zstd
-from cfetch.manifest.decompression import open_decompressor
+from cfetch.manifest.decompression import FREE_BYTES, MAX_RATIO, open_decompressor
 from cfetch.show.metrics import PACKED, RunHeader
 from cfetch.storage.files import input_fault
 
@@ -28,6 +29,14 @@ MAX_LINE_BYTES = 16 << 20  # fifty times the record of a file with a hundred att
 
 Record = FileRecord | EventRecord | EndRecord
 Document = RunHeader | Record
+
+
+class MetricsLine(NamedTuple):
+    """One line: its content, or why it is no metrics. ``is_torn``: its writer was killed while writing it."""
+
+    number: int
+    content: Document | str
+    is_torn: bool = False
 
 
 class MetricsRun(NamedTuple):
@@ -62,8 +71,10 @@ def expand_metrics(paths: Iterable[Path], note: Callable[[str], None] | None = N
         if not within:
             raise UsageError(f"{printable(str(path))}: there are no metrics in this directory; {_WHERE}")
         files += within
-    first = [(file.parent, order_of_runs(file)[0]) for file in files]
-    return sorted(files, key=lambda file: _place_of_run(file, first))
+    plans: dict[tuple[Path, str], int] = {}
+    for file in files:
+        plans.setdefault(_plan_of(file), len(plans))
+    return sorted(files, key=lambda file: (plans[_plan_of(file)], order_of_runs(file)[1]))
 
 
 def _list_folder(path: Path) -> list[Path]:
@@ -98,10 +109,9 @@ def _is_first_copy(path: Path) -> bool:
     return path.suffix != PACKED or not path.with_suffix("").exists()
 
 
-def _place_of_run(path: Path, plans: Sequence[tuple[Path, str]]) -> tuple[int, int]:
-    """Sort by plans as they were given, and the runs of a plan in their order: a shell puts X.2 before X."""
-    instant, epoch, _ = order_of_runs(path)
-    return plans.index((path.parent, instant)), epoch
+def _plan_of(path: Path) -> tuple[Path, str]:
+    """Plans stay as they were given, and the runs of each come in their order: a shell puts X.2 before X."""
+    return path.parent, order_of_runs(path)[0]
 
 
 def order_of_runs(path: Path) -> tuple[str, int, str]:
@@ -171,16 +181,77 @@ def _read_run(path: Path, documents: Iterator[Document]) -> MetricsRun:
 
 def _read_documents(path: Path) -> Iterator[Document]:
     has_document = False
-    for line, text, torn in _read_texts(path):
-        try:
-            yield decode_document(text)
-            has_document = True
-        except (ValueError, RecursionError) as error:
-            if torn and has_document and type(error) is not ValueError:  # another schema is no torn line
+    for number, content, is_torn in read_lines(path):
+        if isinstance(content, str):
+            if is_torn and has_document:
                 return
-            raise _refusal(path, line, str(error)) from None
+            raise _refusal(path, number, content)
+        has_document = True
+        yield content
     if not has_document:
         raise _refusal(path, 1, "there is no run in it")
+
+
+def read_lines(path: Path) -> Iterator[MetricsLine]:
+    """The lines of a metrics file; blank ones and the brackets of an array are skipped.
+
+    Raises:
+        UsageError, LocalFault: the file cannot be read.
+    """
+    number, own_errors = 0, _NO_ERRORS
+    try:
+        with _find(path).open("rb") as raw:
+            file, own_errors = _open_plain(raw)
+            left_bytes = _count_believable(raw) if own_errors else sys.maxsize
+            start = file.peek(3)[:3]
+            if start[:1] == b"[" and start != b"[\n{":  # another tool wrote the array on one line or indented
+                data = file.read(left_bytes if left_bytes < sys.maxsize else -1)
+                yield from [_too_large(1)] if len(data) >= left_bytes else _read_array(data)
+                return
+            for number, text in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+                left_bytes -= len(text)
+                if left_bytes <= 0:
+                    yield _too_large(number)
+                    return
+                bare = text.strip().rstrip(b",")
+                if len(text) > MAX_LINE_BYTES:
+                    yield MetricsLine(number, f"the line is longer than {MAX_LINE_BYTES} bytes")
+                elif bare not in {b"", b"[", b"]"}:
+                    yield _read_line(number, bare, is_last=not text.endswith(b"\n"))
+    except EOFError:  # the run was killed before it ended the compressed file
+        yield MetricsLine(number + 1, "the compressed data ends too early", is_torn=True)
+    except own_errors:
+        yield MetricsLine(number + 1, "the compressed data is broken")
+    except OSError as error:
+        raise input_fault(error, f"{printable(hide_login(str(path)))}: cannot read the metrics") from None
+
+
+def _count_believable(raw: BufferedReader) -> int:
+    """How many bytes a compressed file may hold; a pipe, whose size is not known, any number."""
+    size_bytes = os.fstat(raw.fileno()).st_size
+    return max(FREE_BYTES, MAX_RATIO * size_bytes) if size_bytes else sys.maxsize
+
+
+def _too_large(number: int) -> MetricsLine:
+    return MetricsLine(number, f"it holds more than {FREE_BYTES} bytes and {MAX_RATIO} times its own size")
+
+
+def _read_array(data: bytes) -> Iterator[MetricsLine]:
+    try:
+        elements = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except NOT_DECODED as error:
+        yield MetricsLine(1, str(error))
+        return
+    for number, element in enumerate(elements, start=1):
+        yield _read_line(number, bytes(element))
+
+
+def _read_line(number: int, text: bytes, *, is_last: bool = False) -> MetricsLine:
+    try:
+        return MetricsLine(number, decode_document(text))
+    except (ValueError, RecursionError) as error:
+        is_torn = is_last and type(error) is not ValueError  # another schema is no torn line
+        return MetricsLine(number, str(error), is_torn)
 
 
 def decode_document(text: bytes) -> Document:
@@ -213,31 +284,6 @@ _DECODERS: dict[str, msgspec.json.Decoder[Document]] = {
 }
 
 
-def _read_texts(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the line number, one JSON object, and whether it ends the file without a line break."""
-    line, own_errors = 0, _NO_ERRORS
-    try:
-        with _find(path).open("rb") as raw:
-            file, own_errors = _open_plain(raw)
-            start = file.peek(3)[:3]
-            if start[:1] == b"[" and start != b"[\n{":  # another tool wrote the array on one line or indented
-                for index, element in enumerate(_read_array(path, file.read())):
-                    yield index + 1, bytes(element), False
-                return
-            for line, text in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
-                if len(text) > MAX_LINE_BYTES:
-                    raise _refusal(path, line, f"the line is longer than {MAX_LINE_BYTES} bytes")
-                bare = text.strip().rstrip(b",")
-                if bare not in {b"", b"[", b"]"}:
-                    yield line, bare, not text.endswith(b"\n")
-    except EOFError:
-        return  # the run was killed before it ended the compressed file
-    except own_errors:
-        raise _refusal(path, line + 1, "the compressed data is broken") from None
-    except OSError as error:
-        raise input_fault(error, f"{printable(hide_login(str(path)))}: cannot read the metrics") from None
-
-
 def _find(path: Path) -> Path:
     """The file, or its compressed copy if only that is left."""
     packed = path.with_name(path.name + PACKED)
@@ -260,13 +306,6 @@ def is_metrics(path: Path) -> bool:
         except errors:
             return False
     return not head or b'"cfetch.run/1"' in head
-
-
-def _read_array(path: Path, data: bytes) -> list[msgspec.Raw]:
-    try:
-        return msgspec.json.decode(data, type=list[msgspec.Raw])
-    except NOT_DECODED as error:
-        raise _refusal(path, 1, str(error)) from None
 
 
 def _refusal(path: Path, line: int, why: str) -> UsageError:

@@ -207,7 +207,7 @@ def open_replacement(path: Path, *, durable: bool = True, mode: int = PRIVATE) -
                 flush_file(file.fileno())
         os.rename(temporary, path)  # noqa: PTH104 - a test takes the place of os
     if durable:
-        _flush_directory(path.parent)
+        flush_names(path.parent)
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -242,7 +242,7 @@ def publish_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
                 with suppress(FileNotFoundError):
                     os.unlink(temporary)  # noqa: PTH108
         if durable:
-            _flush_directory(path.parent)
+            flush_names(path.parent)
     return True
 
 
@@ -275,7 +275,7 @@ def _discarding(temporary: Path) -> Iterator[None]:
 # flushing
 
 
-def _flush_directory(path: Path) -> None:
+def flush_names(path: Path) -> None:
     """Make the names in a directory survive a power cut, if its file system can do that."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

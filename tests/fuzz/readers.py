@@ -13,6 +13,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -50,7 +51,7 @@ from cfetch.plugins.follow.route import Token
 from cfetch.plugins.follow.server.segments.index import INDEX_NAME, parse_index
 from cfetch.plugins.follow.server.segments.source import SegmentSource
 from cfetch.plugins.follow.source import Change, FeedId
-from cfetch.plugins.spark.tables.chunks import cut_chunks, read_lines
+from cfetch.plugins.spark.tables.writing import SourceWork, write_source
 from cfetch.run.catalogue import Catalogue, Own
 from cfetch.run.host_baseline import NAME as BASELINE
 from cfetch.run.host_baseline import read_baseline
@@ -500,13 +501,12 @@ def _judge_metrics(data: bytes) -> bool:
     return bool(runs)
 
 
-def _judge_chunks(data: bytes) -> bool:
-    path = _put("chunks.jsonl", data)
-    try:
-        contents = [line.content for chunk in cut_chunks(path, 200) for line in read_lines(chunk)]
-    except CfetchError:
-        return False
-    return not any(isinstance(content, str) for content in contents)
+def _judge_loading(data: bytes) -> bool:
+    path = _put("loaded.jsonl", data)
+    report = write_source(SourceWork(str(path), "l", str(ROOT), datetime.now(UTC)))
+    if report.fault is not None:
+        raise Defect(report.fault)
+    return bool(report.copies) and not report.rejected
 
 
 def _judge_receipt(data: bytes) -> bool:
@@ -594,8 +594,8 @@ def _reports() -> Iterator[Reader]:
     yield Reader(
         "metrics", [lines, b"[\n" + b",\n".join(lines.splitlines()) + b"\n]\n", array], _judge_metrics
     )
-    yield Reader("metrics-chunks", [lines, array, gzip.compress(lines, mtime=0)], _judge_chunks)
-    yield Reader("metrics-chunks-in-gzip", [lines, array], _judge_chunks, _gzip)
+    yield Reader("metrics-loading", [lines, array, gzip.compress(lines, mtime=0)], _judge_loading)
+    yield Reader("metrics-loading-in-gzip", [lines, array], _judge_loading, _gzip)
     yield Reader("receipt", [_receipt()], _judge_receipt)
     yield Reader(
         "receipt with sums",

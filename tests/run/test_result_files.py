@@ -12,7 +12,7 @@ import cfetch
 from cfetch.base.config.settings import Settings
 from cfetch.base.events import RunNoted
 from cfetch.manifest.decompression import import_zstd
-from cfetch.plugins.spark.tables.store import TableStore
+from cfetch.plugins.spark.tables.store import open_tables
 from cfetch.run import result_files
 from cfetch.run.metrics_rotation import rotate_metrics
 from tests.conditions.runner import call
@@ -97,7 +97,7 @@ def test_runs_that_end_at_once_are_all_in_the_tables(tmp_path):
     tables = tmp_path / "tables"
     settings = Settings(metrics_tables=str(tables))
     with served(files_of(1)) as origin, ThreadPoolExecutor() as pool:
-        with TableStore.open_exclusively(tables):
+        with open_tables(tables):
             run = pool.submit(
                 cfetch.download, [f"{origin.url}d/0000.bin"], to=tmp_path / "to", settings=settings
             )

@@ -62,17 +62,15 @@ def load(
     from cfetch.plugins.spark.session import mask_master, spark_session
     from cfetch.plugins.spark.tables.load import find_sources
     from cfetch.plugins.spark.tables.load import load as loaded_by
-    from cfetch.show.live.bar import progress_bar
+    from cfetch.show.live.open import choose_mode
 
     sources = find_sources(metrics)
-    size_bytes = sum(path.stat().st_size for path in sources if os.path.exists(path))
     where = f" at {mask_master(spark_master)}" if spark_master is not None else ""
     progress_printer(quiet=quiet)(f"starting Spark{where}")
-    with (
-        spark_session(spark_master) as spark,
-        progress_bar("loading", files=len(sources), size_bytes=size_bytes, quiet=quiet) as advance,
-    ):
-        loaded = loaded_by(sources, Path(to), spark, advance=advance)
+    mode = choose_mode(quiet=quiet, progress="auto", terminal=sys.stderr.isatty(), environ=os.environ)
+    own_bar = {"spark.ui.showConsoleProgress": "true"} if mode == "live" else {}
+    with spark_session(spark_master, settings=own_bar) as spark:
+        loaded = loaded_by(sources, Path(to), spark)
     if json:
         print_document(loaded)
     else:

@@ -16,27 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cfetch.plugins.spark.tables.columns import TABLES
-from cfetch.plugins.spark.tables.load import load_by
-from cfetch.plugins.spark.tables.writing import write_chunk
+from cfetch.plugins.spark.tables.load import load_by, write_sources
 
 __all__ = ["current", "debris", "loaded"]
 
-CHUNK_BYTES = 4000  # two or three chunks
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 
 
-def run(tasks, to, folder):
-    """What Spark's tasks do, one after the other."""
-    told = []
-    for work in [work for task in tasks for work in task]:
-        told.append(write_chunk(work, to))
-        (folder / str(work.number)).touch()
-    return told
-
-
-def loaded(to, *sources, chunk_bytes=600):
+def loaded(to, *sources):
     """Load them in this process."""
-    return load_by(run, list(sources), to, advance=None, chunk_bytes=chunk_bytes)
+    return load_by(write_sources, list(sources), to)
 
 
 def rows(to, table):
@@ -89,7 +78,7 @@ def main(folder, new, *old):
     template = folder / "template"
     template.mkdir()
     if old:
-        loaded(template, *old, chunk_bytes=CHUNK_BYTES)
+        loaded(template, *old)
     status = 1
     while status:
         to = folder / f"to{len(seen)}"
@@ -97,11 +86,11 @@ def main(folder, new, *old):
         child = os.fork()
         if not child:
             _die_at(len(seen) + 1)
-            loaded(to, new, chunk_bytes=CHUNK_BYTES)
+            loaded(to, new)
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         after_crash = versions(to)
-        loaded(to, new, chunk_bytes=CHUNK_BYTES)
+        loaded(to, new)
         seen.append([after_crash, versions(to), debris(to)])
         shutil.rmtree(to)
     print(json.dumps(seen))

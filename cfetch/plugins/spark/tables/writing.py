@@ -1,200 +1,249 @@
-"""A task of ``cfetch metrics load``: one chunk of a metrics file becomes Parquet files. Uses no Spark.
+"""A task of ``cfetch metrics load``: a metrics file becomes Parquet files, for each run and table one.
 
-A file gets its name, which contains run, load and chunk, when it is whole and on disk. No reader uses it
-before its run's own row names the load (``store.py``); so a task may be repeated, run twice, or die.
+They go into the load's own folder, where no reader looks, so a task may be repeated, run twice, or die
+(``store.py`` puts them where readers look). A task writes while it reads. It uses no Spark.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from operator import attrgetter
+from datetime import UTC, datetime
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from cfetch.base.errors import CfetchError
 from cfetch.base.records import AttemptRecord, EndRecord, EventRecord, FileRecord
 from cfetch.base.secret import printable
-from cfetch.plugins.spark.tables.chunks import FileChunk, parse_start, read_lines
 from cfetch.plugins.spark.tables.columns import ENTRY, RUN, TABLES, table_schema
+from cfetch.show.analysis import run_line
 from cfetch.show.counts import Counts, retries
 from cfetch.show.metrics import RunHeader
+from cfetch.show.metrics_reading import MetricsLine, read_lines
 from cfetch.show.wasted_bytes import received_bytes, wasted_by_attempt, wasted_bytes
-from cfetch.storage.files import USERS, open_replacement
+from cfetch.storage.files import USERS, open_replacement, writing
 
-FLUSH_RECORDS = 8192  # in memory at a time; with samples some 20 MB
+WRITE_ROWS = 8192  # of a table in memory at a time; attempts with samples some 20 MB
 MOST_REJECTED = 1000  # rejected lines of a source that are kept; a wrong file has a million similar ones
+SHOWN_REJECTED = 20  # of them in the document
+_MOST = (1 << 63) - 1
+
+AddRow = Callable[[str, object], None]
+"""Adds a row to the table of a name: what the getters of its columns read."""
 
 
-class ChunkWork(msgspec.Struct, frozen=True):
-    """The work on one chunk. ``load``: the command's unique name, with the source's number."""
+class SourceWork(msgspec.Struct, frozen=True):
+    """The work on one metrics file. ``load``: the unique name of the command, and the file's number in it."""
 
-    number: int
-    chunk: FileChunk
+    source: str
     load: str
+    folder: str
+    loaded_at: datetime
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class RejectedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line that is no metrics."""
 
+    source: str
     line: int
-    instant: str | None
     reason: str
 
 
-class RunInChunk(msgspec.Struct):
-    """The part of a run in one chunk: the records that follow the header on ``line``."""
+class LoadedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that was loaded into the tables; ``replaced``: it was there before."""
 
+    instant: str
+    wall_start: str
+    source: str
+    files: int
+    attempts: int
+    rejected: int
+    complete: bool
+    replaced: bool = False
+
+
+class RunCopy(msgspec.Struct, frozen=True):
+    """The copy of a run in one source: its rows are in files ``<load>.<table>``. ``key`` is the run's own."""
+
+    key: str
+    start: datetime
     load: str
-    header: RunHeader
-    line: int
-    counts: Counts = msgspec.field(default_factory=Counts)
-    attempts: int = 0
-    rejected: int = 0
-    end: EndRecord | None = None
+    tables: list[str]
+    run: LoadedRun
 
 
-class ChunkReport(msgspec.Struct):
+class SourceReport(msgspec.Struct):
     """A task's report to the driver. ``fault``: this executor could not work; nothing counts then."""
 
-    number: int
-    segments: list[RunInChunk] = msgspec.field(default_factory=list)
-    rejected: list[Rejected] = msgspec.field(default_factory=list)
-    rejected_total: int = 0
+    source: str
+    load: str
+    copies: list[RunCopy] = msgspec.field(default_factory=list)
+    first_rejected: list[RejectedLine] = msgspec.field(default_factory=list)
+    rejected: int = 0
     fault: str | None = None
 
 
-def make_run_key(header: RunHeader) -> str:
-    """The key in the names of a run's files: a plan may have several runs, with different starts."""
-    return hashlib.sha256(f"{header.instant}\n{parse_start(header).isoformat()}".encode()).hexdigest()[:20]
-
-
-def write_chunk(work: ChunkWork, to: Path) -> ChunkReport:
-    """Write the rows of one chunk below ``to``, and report them."""
-    report = ChunkReport(work.number)
+def _parse_start(header: RunHeader) -> datetime:
+    """Parse when the run started, in UTC. Raises ValueError: the header does not state it."""
     try:
-        _write(work, to, report)
-    except OSError as error:
-        where = f" {printable(str(error.filename))}" if error.filename else ""
-        report.fault = f"{error.strerror or type(error).__name__}{where} on {os.uname().nodename}"
+        start = datetime.fromisoformat(header.wall_start)
+        if start.tzinfo is not None:
+            return start.astimezone(UTC)
+    except (ValueError, OverflowError):  # OverflowError: in the year 1, east of Greenwich
+        pass
+    raise ValueError("wall_start is no time with a time zone, such as 2026-01-01T00:00:00Z")
+
+
+def write_source(work: SourceWork) -> SourceReport:
+    """Write the rows of one metrics file, and report them."""
+    report = SourceReport(work.source, work.load)
+    try:
+        shared = {"source": work.source, "loaded_at": work.loaded_at}
+        with writing(Path(work.folder)), _open_tables(work, work.load, shared) as add:
+            _write_runs(work, report, add)
+    except CfetchError as error:
+        report.fault = f"{error} on {os.uname().nodename}"
     return report
 
 
-def _write(work: ChunkWork, to: Path, report: ChunkReport) -> None:
+@contextmanager
+def _open_tables(work: SourceWork, load: str, shared: Mapping[str, object]) -> Iterator[AddRow]:
+    """Write rows to tables; each gets its file with its first rows, under its name when it is whole.
+
+    ``shared``: columns that have one value in all rows.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    waiting: defaultdict[str, list[object]] = defaultdict(list)
+    writers: dict[str, Any] = {}
     with ExitStack() as files:
-        rows: _Rows | None = None
-        if work.chunk.header is not None:
-            rows = files.enter_context(
-                _open_rows(work, to, work.chunk.header, work.chunk.header_line, report)
-            )
-        for line in read_lines(work.chunk):
+
+        def flush(table: str) -> None:
+            if table not in writers:
+                file = files.enter_context(open_replacement(Path(work.folder, f"{load}.{table}"), mode=USERS))
+                writer = pq.ParquetWriter(file, table_schema(table), compression="zstd")
+                writers[table] = files.enter_context(writer)
+            rows = waiting.pop(table)
+            columns: dict[str, list[object]] = {name: [value] * len(rows) for name, value in shared.items()}
+            columns |= {name: list(map(get, rows)) for name, get in _GETTERS[table].items()}
+            writers[table].write_batch(pa.RecordBatch.from_pydict(columns, schema=table_schema(table)))
+
+        def add(table: str, row: object) -> None:
+            rows = waiting[table]
+            rows.append(row)
+            if len(rows) >= WRITE_ROWS:
+                flush(table)
+
+        yield add
+        for table in list(waiting):
+            flush(table)
+
+
+def _write_runs(work: SourceWork, report: SourceReport, add: AddRow) -> None:
+    def reject(line: int, instant: str | None, why: str) -> None:
+        report.rejected += 1
+        rejected = RejectedLine(source=work.source, line=line, reason=printable(why, 300))
+        if report.rejected <= MOST_REJECTED:
+            add("rejected", msgspec.structs.asdict(rejected) | {"instant": instant})
+        if report.rejected <= SHOWN_REJECTED:
+            report.first_rejected.append(rejected)
+
+    lines = map(_check_start, read_lines(Path(work.source)))
+    line = next(lines, None)
+    while line is not None:
+        if isinstance(line.content, RunHeader):
+            line = _write_run(work, line.number, line.content, lines, report, reject)
+            continue
+        why = "no run header (schema cfetch.run/1) comes before it"
+        reject(line.number, None, line.content if isinstance(line.content, str) else why)
+        line = next(lines, None)
+
+
+def _check_start(line: MetricsLine) -> MetricsLine:
+    try:
+        if isinstance(line.content, RunHeader):
+            _parse_start(line.content)
+    except ValueError as error:
+        return MetricsLine(line.number, str(error))
+    return line
+
+
+def _write_run(
+    work: SourceWork,
+    number: int,
+    header: RunHeader,
+    lines: Iterator[MetricsLine],
+    report: SourceReport,
+    reject: Callable[[int, str | None, str], None],
+) -> MetricsLine | None:
+    """Write the run of ``header`` up to the next header, and return that."""
+    load, start = f"{work.load}-{number}", _parse_start(header)
+    counts, attempts, events, rejected = Counts(), 0, 0, 0
+    end: EndRecord | None = None
+    following = None
+    with _open_tables(work, load, {"instant": header.instant, "wall_start": start, "load": load}) as add:
+        for line in lines:
             content = line.content
             if isinstance(content, RunHeader):
-                files.close()  # the run before has ended
-                rows = files.enter_context(_open_rows(work, to, content, line.number, report))
-            elif isinstance(content, str):
-                if rows is None or not line.torn:  # the torn last line of a killed run is no fault
-                    _note_rejected(report, None if rows is None else rows.segment, line.number, content)
-            elif rows is None:
-                _note_rejected(
-                    report, None, line.number, "no run header (schema cfetch.run/1) comes before it"
-                )
-            elif isinstance(content, EventRecord):
-                rows.add(line.number, content)
-            elif content.instant != rows.segment.header.instant:
-                _note_rejected(
-                    report, rows.segment, line.number, "its instant is not the one of its run's header"
-                )
+                following = line
+                break
+            if isinstance(content, EventRecord):
+                add("events", content)
+                events += 1
+            elif isinstance(content, str) or content.instant != header.instant:
+                if not line.is_torn:  # the torn last line of a killed run is no fault
+                    why = "its instant is not the one of its run's header"
+                    reject(line.number, header.instant, content if isinstance(content, str) else why)
+                    rejected += 1
             elif isinstance(content, EndRecord):
-                rows.segment.end = content
+                end = content
             else:
-                rows.add(line.number, content)
+                counts.add(content)
+                attempts += len(content.attempts)
+                add("files", content)
+                for attempt, wasted in zip(content.attempts, wasted_by_attempt(content), strict=True):
+                    add("attempts", _Try(content, attempt, min(wasted, _MOST)))
+        row = _make_run_row(work, header, counts, end) | {"rejected": rejected}
+        add("runs", row)
+    run = LoadedRun(
+        instant=header.instant,
+        wall_start=header.wall_start,
+        source=work.source,
+        files=counts.ended,
+        attempts=attempts,
+        rejected=rejected,
+        complete=bool(row["complete"]),
+    )
+    key = hashlib.sha256(f"{header.instant}\n{start.isoformat()}".encode()).hexdigest()[:20]
+    sizes = {"files": run.files, "attempts": attempts, "events": events}
+    report.copies.append(RunCopy(key, start, load, [table for table, rows in sizes.items() if rows], run))
+    return following
 
 
-def _note_rejected(report: ChunkReport, segment: RunInChunk | None, line: int, reason: str) -> None:
-    report.rejected_total += 1
-    if segment is not None:
-        segment.rejected += 1
-    if len(report.rejected) < MOST_REJECTED:
-        instant = segment.header.instant if segment else None
-        report.rejected.append(Rejected(line, instant, printable(reason, 300)))
-
-
-class _Rows:
-    """Collects the records of one segment of a chunk, and writes a file for each table that has rows."""
-
-    def __init__(
-        self, files: ExitStack, work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport
-    ) -> None:
-        self.segment = RunInChunk(load=f"{work.load}-{line}", header=header, line=line)
-        report.segments.append(self.segment)
-        self._report = report
-        self._at = parse_start(header)
-        name = f"{make_run_key(header)}-{self.segment.load}-{work.number}.parquet"
-        self._paths = {table: to / table / f"day={self._at.date()}" / name for table in _COLUMNS}
-        self._waiting: list[tuple[int, FileRecord | EventRecord]] = []
-        self._files = files
-        self._writers: dict[str, Any] = {}
-
-    def add(self, line: int, record: FileRecord | EventRecord) -> None:
-        self._waiting.append((line, record))
-        if len(self._waiting) >= FLUSH_RECORDS:
-            self.flush()
-
-    def flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._write(waiting)
-
-    def _write(self, waiting: list[tuple[int, FileRecord | EventRecord]]) -> None:
-        """Write ``waiting``; records that do not fit a column are found by bisection."""
-        import pyarrow as pa
-
-        files = [record for _, record in waiting if isinstance(record, FileRecord)]
-        events = [record for _, record in waiting if isinstance(record, EventRecord)]
-        tries = [
-            _Try(record, attempt, wasted)
-            for record in files
-            for attempt, wasted in zip(record.attempts, wasted_by_attempt(record), strict=True)
-        ]
-        records: dict[str, Sequence[object]] = {"files": files, "attempts": tries, "events": events}
-        run = {"instant": self.segment.header.instant, "wall_start": self._at, "load": self.segment.load}
-        try:
-            batches = {table: _make_batch(table, run, of_table) for table, of_table in records.items()}
-        except (ValueError, OverflowError, pa.ArrowException):
-            if len(waiting) == 1:
-                reason = "a number or a text in it is out of range"
-                _note_rejected(self._report, self.segment, waiting[0][0], reason)
-                return
-            middle = len(waiting) // 2
-            self._write(waiting[:middle])
-            self._write(waiting[middle:])
-            return
-        for table, batch in batches.items():
-            if batch.num_rows:
-                self._open_writer(table).write_batch(batch)
-        for record in files:
-            self.segment.counts.add(record)
-        self.segment.attempts += len(tries)
-
-    def _open_writer(self, table: str) -> Any:  # noqa: ANN401 - pyarrow is not typed
-        if table not in self._writers:
-            import pyarrow.parquet as pq
-
-            file = self._files.enter_context(open_table(self._paths[table]))
-            writer = pq.ParquetWriter(file, table_schema(table), compression="zstd")
-            self._writers[table] = self._files.enter_context(writer)
-        return self._writers[table]
-
-
-@contextmanager
-def _open_rows(
-    work: ChunkWork, to: Path, header: RunHeader, line: int, report: ChunkReport
-) -> Iterator[_Rows]:
-    with ExitStack() as files:
-        rows = _Rows(files, work, to, header, line, report)
-        yield rows
-        rows.flush()
+def _make_run_row(
+    work: SourceWork, header: RunHeader, counts: Counts, end: EndRecord | None
+) -> dict[str, object]:
+    return msgspec.structs.asdict(run_line(work.source, header, counts)) | {
+        "wasted_bytes": min(counts.wasted_bytes, _MOST),
+        "bytes": min(counts.fetched_bytes, _MOST),
+        "destination": header.destination,
+        "settings": msgspec.json.encode(header.settings).decode(),
+        "bytes_known": header.bytes_known,
+        "sizes_unknown": header.sizes_unknown,
+        "policy": None if end is None else end.policy,  # killed, or of an older version
+        "exit_code": None if end is None else end.exit_code,
+        "saved_s": None if end is None else end.saved_s,
+        "set_by": None if end is None else end.tail.bound,
+        "set_s": None if end is None else end.tail.seconds,
+        "set_path": None if end is None else end.tail.path,
+        "set_host": None if end is None else end.tail.host,
+        "loaded_at": work.loaded_at,
+    }
 
 
 class _Try(NamedTuple):
@@ -205,39 +254,25 @@ class _Try(NamedTuple):
     wasted_bytes: int
 
 
-def _list_getters(table: str, part: str = "") -> dict[str, Callable[[Any], object]]:
-    """How to get each column's value of a row, or of a part of it; the columns of the run are left out."""
-    return {column.name: attrgetter(part + column.name) for column in TABLES[table][len(RUN) :]}
+def _name_columns(table: str) -> list[str]:
+    return [column.name for column in TABLES[table] if column not in RUN]
 
 
-_COLUMNS = {
-    "files": _list_getters("files")
+_GETTERS: dict[str, dict[str, Callable[[Any], object]]] = {
+    "files": {name: attrgetter(name) for name in _name_columns("files")}
     | {
         "attempts": lambda record: len(record.attempts),
         "retries": retries,
-        "received_bytes": received_bytes,
-        "wasted_bytes": wasted_bytes,
+        "received_bytes": lambda record: min(received_bytes(record), _MOST),
+        "wasted_bytes": lambda record: min(wasted_bytes(record), _MOST),
         "executor": lambda record: None if record.executor is msgspec.UNSET else record.executor,
         "task": lambda record: None if record.task is msgspec.UNSET else record.task,
     },
-    "attempts": _list_getters("attempts", "attempt.")
+    "attempts": {name: attrgetter(f"attempt.{name}") for name in _name_columns("attempts")}
     | {column.name: attrgetter(f"record.{column.name}") for column in ENTRY}
     | {"wasted_bytes": attrgetter("wasted_bytes")},
-    "events": _list_getters("events"),
+    "events": {name: attrgetter(name) for name in _name_columns("events")},
+    "runs": {name: itemgetter(name) for name in _name_columns("runs")},
+    "rejected": {name: itemgetter(name) for name in ("line", "instant", "reason")},
 }
-
-
-def _make_batch(table: str, run: Mapping[str, object], rows: Sequence[object]) -> Any:  # noqa: ANN401
-    import pyarrow as pa
-
-    columns: dict[str, list[object]] = {name: [value] * len(rows) for name, value in run.items()}
-    columns |= {name: list(map(get, rows)) for name, get in _COLUMNS[table].items()}
-    return pa.RecordBatch.from_pydict(columns, schema=table_schema(table))
-
-
-@contextmanager
-def open_table(path: Path) -> Iterator[BinaryIO]:
-    """Write a file of a table, and make its directory. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open_replacement(path, mode=USERS) as file:  # Spark skips the temporary name, which has a dot
-        yield file
+"""How to get a column's value of a row, for the columns that rows do not share."""

@@ -1,25 +1,33 @@
 """The directory of tables, on a real disk: whole rows, one writer, nothing half after kill -9."""
 
+import errno
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from cfetch.base.errors import Held, LocalFault, UsageError
 from cfetch.base.events import RunExplained, WidthChanged
+from cfetch.plugins.spark import session
+from cfetch.plugins.spark.tables import writing
 from cfetch.plugins.spark.tables.columns import TABLES
-from cfetch.plugins.spark.tables.load import find_sources
+from cfetch.plugins.spark.tables.load import find_sources, load_by, write_sources
+from cfetch.plugins.spark.tables.writing import SourceWork, write_source
+from cfetch.plugins.spark.verb_metrics import load as load_verb
 from cfetch.show.metrics import MetricsFile
 from cfetch.show.summary import Tally
 from tests.plugins.lab.tuning.records import FIRST, MORE, metrics_file
-from tests.plugins.spark.without_spark import current, debris, loaded, rows
+from tests.plugins.spark.without_spark import debris, loaded, rows
 from tests.show.records import attempt, finished, record, started
 
 PROJECT = Path(__file__).parents[4]
+NO_TIMES = ("", "noon", "2026-03-01T10:00:00", "0001-01-01T00:00:00+23:59")
 
 
 def sized(size, instant="i1", files=8):
@@ -42,17 +50,8 @@ def test_every_column_has_its_value(tmp_path):
     for row, table in ((file, "files"), (first[0], "attempts"), (run, "runs")):
         assert list(row) == [column.name for column in TABLES[table]]
     same = ["id", "path", "host", "size_bytes", "offset", "batch", "volume", "status", "verified", "bytes"]
-    same += [
-        "queued_s",
-        "start_s",
-        "end_s",
-        "rate_bps",
-        "stragglers",
-        "error_kind",
-        "error",
-        "executor",
-        "task",
-    ]
+    same += ["queued_s", "start_s", "end_s", "rate_bps", "stragglers", "error_kind", "error"]
+    same += ["executor", "task"]
     assert {name: file[name] for name in same} == {name: getattr(told, name) for name in same}
     assert (file["attempts"], file["retries"]) == (2, 1)
     assert (file["received_bytes"], file["wasted_bytes"]) == (130, 30)
@@ -64,33 +63,23 @@ def test_every_column_has_its_value(tmp_path):
     assert [row["wasted_bytes"] for row in first] == [30, 0]
     assert file["wall_start"].isoformat() == FIRST
     assert json.loads(run["settings"]) == {"multiplier": 1.5}
-    assert (run["planned"], run["done"], run["complete"], run["retries"], run["bytes"]) == (
-        1,
-        1,
-        True,
-        1,
-        130,
-    )
-    assert (run["wasted_bytes"], run["elapsed_s"], run["rejected"]) == (30, 4.0, 0)
+    names = ("planned", "done", "complete", "retries", "bytes", "wasted_bytes", "elapsed_s", "rejected")
+    assert [run[name] for name in names] == [1, 1, True, 1, 130, 30, 4.0, 0]
 
 
-@pytest.mark.parametrize("chunk_bytes", [1 << 20, 200])
-def test_events_and_the_end_of_a_run(tmp_path, chunk_bytes):
-    """Events are rows of their own, and the end is in its run's row, wherever the file was cut."""
+def test_events_and_the_end_of_a_run(tmp_path):
+    """Events are rows of their own, and the end is in its run's row."""
     to, path = tmp_path / "t", tmp_path / "m.jsonl"
     slow = record(1, 9000, attempt(1, 0.0, 30.0, size=9000))
     tally = Tally()
     events = [started(4, settings={"policy": "adaptive"}), *finished(slow, *sized(9000, files=3))]
     with MetricsFile(path) as metrics:
-        for event in [
-            events[0],
-            WidthChanged(t_s=3.0, host="h", slots=2, before=4, reason="r"),
-            *events[1:],
-        ]:
+        events.insert(1, WidthChanged(t_s=3.0, host="h", slots=2, before=4, reason="r"))
+        for event in events:
             tally(event)
             metrics(event)
         metrics(RunExplained(t_s=30.0, record=tally.end(30.0)))
-    loaded(to, path, chunk_bytes=chunk_bytes)
+    loaded(to, path)
     (event,), (run,) = rows(to, "events"), rows(to, "runs")
     names = ("instant", "t_s", "kind", "host", "places", "before", "reason", "volume")
     assert [event[name] for name in names] == ["i1", 3.0, "width", "h", 2, 4, "r", None]
@@ -149,25 +138,20 @@ def test_bad_lines_are_told_with_their_reasons(tmp_path):
     path.write_bytes(lines[1] + b"".join(lines[:3]) + b"{}\n" + huge + other + torn)
     assert huge != lines[3]
     assert early in torn
-    for chunk_bytes in (100, 1 << 20):
-        found = loaded(to, path, chunk_bytes=chunk_bytes)
-        told = [(row["line"], row["instant"], row["reason"]) for row in rows(to, "rejected")]
-        assert told == [
-            (1, None, "no run header (schema cfetch.run/1) comes before it"),
-            (5, "i1", "Object missing required field `schema`"),
-            (6, "i1", "Expected `int` <= 9223372036854775807 - at `$.bytes`"),
-            (7, "i1", "its instant is not the one of its run's header"),
-        ]
-        assert (found.rejected, found.files, found.runs[0].rejected, found.runs[0].complete) == (
-            4,
-            2,
-            3,
-            False,
-        )
-        assert [(line.line, line.source) for line in found.first_rejected] == [
-            (n, str(path)) for n in (1, 5, 6, 7)
-        ]
-        assert [row["id"] for row in rows(to, "files")] == [0, 1]
+    found = loaded(to, path)
+    told = [(row["line"], row["instant"], row["reason"]) for row in rows(to, "rejected")]
+    assert told == [
+        (1, None, "no run header (schema cfetch.run/1) comes before it"),
+        (5, "i1", "Object missing required field `schema`"),
+        (6, "i1", "Expected `int` <= 9223372036854775807 - at `$.bytes`"),
+        (7, "i1", "its instant is not the one of its run's header"),
+    ]
+    (run,) = found.runs
+    assert (found.rejected, found.files, run.rejected, run.complete) == (4, 2, 3, False)
+    assert [(line.line, line.source) for line in found.first_rejected] == [
+        (n, str(path)) for n in (1, 5, 6, 7)
+    ]
+    assert [row["id"] for row in rows(to, "files")] == [0, 1]
     path.write_bytes(b"".join(lines))
     assert loaded(to, path).rejected == 0
     assert rows(to, "rejected") == []
@@ -183,14 +167,7 @@ def test_a_load_that_is_killed_at_any_moment(tmp_path):
     more = metrics_file(tmp_path / "more.jsonl", "i2", MORE, sized(3, "i2")).read_bytes()
     new.write_bytes(new.read_bytes() + more + b"no metrics\n")
     told = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.plugins.spark.without_spark",
-            tmp_path,
-            new,
-            old,
-        ],
+        [sys.executable, "-m", "tests.plugins.spark.without_spark", tmp_path, new, old],
         cwd=PROJECT,
         env=os.environ | {"PYTHONPATH": str(PROJECT)},
         capture_output=True,
@@ -209,17 +186,46 @@ def test_a_load_that_is_killed_at_any_moment(tmp_path):
     assert [rest for _, *rest in seen] == [[after, []]] * len(seen)
 
 
-def test_rows_of_an_unfinished_load_are_there_and_do_not_count(tmp_path):
-    """A task that still writes when its load has failed adds nothing; the next load removes it."""
-    to, path = tmp_path / "t", metrics_file(tmp_path / "m.jsonl")
-    loaded(to, path)
-    (file,) = to.glob("files/day=*/*-0.parquet")
-    zombie = file.with_name(file.name.replace(file.name.split("-")[1], "dead00000000"))
-    zombie.write_bytes(file.read_bytes())
-    (to / "_loading/dead00000000").mkdir(parents=True)
-    loaded(to, path)
-    assert not zombie.exists()
-    assert len(current(to, "files")) == 5
+def test_a_task_of_a_dead_load_that_still_writes(tmp_path):
+    """Its folder is gone, so it adds nothing, and says why."""
+    path = metrics_file(tmp_path / "m.jsonl")
+    report = write_source(SourceWork(str(path), "dead-0", str(tmp_path / "dead"), datetime.now(UTC)))
+    assert "No such file or directory" in str(report.fault)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        *(({"wall_start": wall_start}, "wall_start is no time") for wall_start in NO_TIMES),
+        ({"planned": 1 << 63}, "`int` <= 9223372036854775807 - at `$.files`"),
+    ],
+)
+def test_a_header_that_no_table_takes_is_none(tmp_path, more, reason):
+    """A run whose day is not known, or with numbers that do not fit, has no place in the tables."""
+    found = loaded(tmp_path / "t", metrics_file(tmp_path / "m.jsonl", **more))
+    assert reason in found.first_rejected[0].reason
+    assert (found.runs, found.rejected) == ([], 6)
+
+
+@pytest.mark.parametrize(
+    ("field", "number"), [("n", 1 << 31), ("http_status", -1 << 40), ("stragglers", 1 << 31)]
+)
+def test_a_number_that_no_column_takes_is_rejected(tmp_path, field, number):
+    """The reason names it, and all other lines are loaded."""
+    path = metrics_file(tmp_path / "m.jsonl")
+    path.write_text(re.sub(rf'"{field}":\w+', f'"{field}":{number}', path.read_text(), count=1))
+    found = loaded(tmp_path / "t", path)
+    assert (found.files, found.rejected) == (4, 1)
+    assert field in found.first_rejected[0].reason
+
+
+def test_sums_that_no_column_takes_are_the_largest_number(tmp_path):
+    """Two attempts of a damaged file may have received more bytes than there are."""
+    most = (1 << 63) - 1
+    tries = (attempt(1, size=most, outcome="error"), attempt(2, size=most))
+    loaded(tmp_path / "t", metrics_file(tmp_path / "m.jsonl", records=[record(0, 1, *tries)]))
+    (file,), (run,) = rows(tmp_path / "t", "files"), rows(tmp_path / "t", "runs")
+    assert file["received_bytes"] == file["wasted_bytes"] == run["bytes"] == run["wasted_bytes"] == most
 
 
 def test_two_loads_at_a_time(tmp_path):
@@ -242,37 +248,87 @@ def test_a_directory_that_is_none_of_ours(tmp_path):
     assert sorted(one.name for one in tmp_path.iterdir()) == ["m.jsonl"]
     loaded(tmp_path / "t", path)
     (tmp_path / "t/_tables.json").write_text('{"schema":"cfetch.tables/2"}')
-    with pytest.raises(UsageError, match="another format"):
+    with pytest.raises(UsageError, match="of this version"):
         loaded(tmp_path / "t", path)
 
 
-def test_a_task_that_cannot_write(tmp_path):
+def test_a_task_that_cannot_write(tmp_path, monkeypatch):
     """The load fails with what and where, and the run stays as it was."""
     to, path = tmp_path / "t", metrics_file(tmp_path / "m.jsonl")
     loaded(to, path)
     before = rows(to, "files")
-    elsewhere = metrics_file(tmp_path / "2.jsonl", wall_start="2026-04-01T00:00:00Z")
-    (to / "attempts/day=2026-04-01").write_text("in the way")
-    with pytest.raises(LocalFault, match=r"File exists .*day=2026-04-01"):
-        loaded(to, path, elsewhere)
-    assert rows(to, "files") == before
-    assert not list(to.glob("files/day=*/.*"))
+
+    def fail(path, **_):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(writing, "open_replacement", fail)
+    with pytest.raises(LocalFault, match=r"No space left on device .*; the tables are as they were"):
+        loaded(to, path)
+    assert (rows(to, "files"), debris(to)) == (before, [])
+
+
+@pytest.mark.parametrize("table", ["files", "attempts", "events", "runs"])
+def test_rows_that_the_driver_does_not_see(tmp_path, table):
+    """No run is made current without them, as on a disk that is not the executors' own."""
+    to, path = tmp_path / "t", metrics_file(tmp_path / "m.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"schema":"cfetch.event/1","kind":"probe","t_s":1.0}\n')
+    loaded(to, path)
+    before = rows(to, "runs")
+
+    def lose(works):
+        reports = write_sources(works)
+        next(Path(works[0].folder).glob(f"*.{table}")).unlink()
+        return reports
+
+    with pytest.raises(LocalFault, match="No such file"):
+        load_by(lose, [path], to)
+    assert rows(to, "runs") == before
+
+
+@pytest.mark.parametrize(
+    ("quiet", "settings"), [(False, {"spark.ui.showConsoleProgress": "true"}), (True, {})]
+)
+def test_a_terminal_shows_the_bar_of_spark(tmp_path, monkeypatch, quiet, settings):
+    """Unless it is to be quiet."""
+    opened = []
+
+    def open_session(*_, settings):
+        opened.append(settings)
+        raise LocalFault("enough")
+
+    monkeypatch.setattr(session, "spark_session", open_session)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(LocalFault, match="enough"):
+        load_verb(metrics=[str(metrics_file(tmp_path / "m.jsonl"))], to=str(tmp_path / "t"), quiet=quiet)
+    assert opened == [settings]
 
 
 def test_names_stand_for_files(tmp_path):
     """Files, directories, patterns, each file once; what stands for none is an error."""
-    for name in ("a.jsonl", "b.json", "c.jsonl.gz", "d.txt", "x/e.jsonl", "x/.f.jsonl"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in (
+        "a.jsonl",
+        "b.json",
+        "c.jsonl.gz",
+        "d.txt",
+        "x/e.jsonl",
+        "x/.f.jsonl",
+        "y/.cfetch/metrics/g.jsonl",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
 
     def names(*given):
-        return [
-            str(path.relative_to(tmp_path)) for path in find_sources([str(tmp_path / one) for one in given])
-        ]
+        sources = find_sources([str(tmp_path / name) for name in given])
+        return [str(path.relative_to(tmp_path)) for path in sources]
 
     assert names(".") == ["a.jsonl", "b.json", "c.jsonl.gz"]
     assert names("d.txt", "*.js*", "**/e*") == ["d.txt", "a.jsonl", "b.json", "c.jsonl.gz", "x/e.jsonl"]
-    assert names("*") == ["a.jsonl", "b.json", "c.jsonl.gz", "d.txt", "x/.f.jsonl", "x/e.jsonl"]
-    for none in ("gone", "*.csv"):
-        with pytest.raises(UsageError, match="there are no metrics"):
-            names("a.jsonl", none)
+    assert names("x", "y") == ["x/.f.jsonl", "x/e.jsonl", "y/.cfetch/metrics/g.jsonl"]
+    for missing, reason in (("gone", "No such file"), ("*.csv", "No such file"), ("y/.cfetch", "no metrics")):
+        with pytest.raises(UsageError, match=reason):
+            names("a.jsonl", missing)
+    (tmp_path / "\udcff.jsonl").touch()
+    with pytest.raises(UsageError, match="not UTF-8"):
+        names(".")

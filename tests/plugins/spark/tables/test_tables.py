@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 
 from cfetch.base.errors import UsageError
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark.tables import tables
-from cfetch.plugins.spark.tables.chunks import cut_chunks
 from cfetch.plugins.spark.tables.columns import TABLES, VERDICTS
 from cfetch.plugins.spark.tables.load import load
-from cfetch.plugins.spark.tables.writing import ChunkWork, write_chunk
 from cfetch.plugins.spark.verb_metrics import load as load_verb
 from cfetch.show.metrics_reading import read_metrics
 from cfetch.show.slow_files import mitigations
@@ -49,7 +49,7 @@ def downloaded(tmp_path_factory):
 def real(spark, downloaded, tmp_path_factory):
     """Its tables, and its records."""
     to = tmp_path_factory.mktemp("real") / "tables"
-    loaded = load([downloaded], to, spark, chunk_bytes=2000)
+    loaded = load([downloaded], to, spark)
     records = list(next(read_metrics([downloaded])).files)
     assert (loaded.files, loaded.rejected) == (len(records), 0) == (12, 0)
     return to, records
@@ -73,8 +73,10 @@ def known(spark, tmp_path_factory):
     to = folder / "tables"
     path = metrics_file(folder / "m.jsonl", records=known_records())
     load([path], to, spark)
-    (chunk,) = cut_chunks(path)
-    assert write_chunk(ChunkWork(0, chunk, "dead00000000-0"), to).fault is None
+    (file,) = to.glob("files/day=*/*.parquet")
+    rows = pq.read_table(file, partitioning=None)
+    dead = rows.set_column(rows.schema.get_field_index("load"), "load", pa.array(["dead-0-1"] * len(rows)))
+    pq.write_table(dead, file.with_name("run-dead-0-1.parquet"))
     return to
 
 

@@ -89,7 +89,7 @@ def download(
             ``s3a://``, ``abfss://``, ``dbfs:/`` and ``file:/`` are read as platforms mean them.
         path: The column of paths below ``to``; they must differ. Default: hashes of the URLs.
         size: The column of sizes in bytes.
-        sha256: The column of hashes.
+        sha256: The column of hashes; of other algorithms as ``md5:…``.
         headers: The column of headers of each request, a map.
         content: Add the column ``content`` with the bytes of each file. Without ``to``, no file is kept.
         content_limit: Larger files have no content; without ``to`` they fail.

@@ -35,7 +35,7 @@ _ENDING = ".rows"
 class FeedPuller:
     """``directory`` belongs to one query; ``name`` is a feed as ``cfetch follow`` takes it.
 
-    ``most``: a manifest ends after so many changes.
+    ``most``: a manifest ends with the page of the feed that makes it so many changes.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class FeedPuller:
             shown = printable(str(self.directory))
             raise UsageError(
                 f"the query goes on from manifest {start} to {end}, and {shown} lacks some: state and "
-                "checkpointLocation belong together; put back the one that was "
-                "removed, or give the query new directories for both"
+                "checkpointLocation belong together; put back the one that was removed, or give the query "
+                "new directories for both"
             )
         last: dict[str, FeedRow] = {}
         for number in range(start + 1, end + 1):

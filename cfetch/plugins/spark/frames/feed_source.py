@@ -21,7 +21,7 @@ from cfetch.plugins.follow.server.segments.index import INDEX_NAME
 from cfetch.plugins.spark.frames.feed_pull import COLUMNS, FeedPuller, FeedRow
 from cfetch.plugins.spark.frames.options import name_source, read_options
 
-MOST_CHANGES = "10000"  # of one trigger, if no limit is given: they are in the memory of the driver
+MOST_CHANGES = "10000"  # of a trigger, if no limit is given: they are in the memory of the driver
 ROWS = 1000  # of a partition: Spark warns of tasks with more than a mebibyte
 _OWN = ("feed", "state", "maxfilespertrigger")
 _KNOWN = {*_OWN, *NetworkOptions.__struct_fields__}
@@ -50,8 +50,8 @@ class FeedDataSource(DataSource):
         for key in given:
             if key.removesuffix("_url") not in _KNOWN:
                 raise ConfigError(
-                    f"option {printable(key)} means nothing to cfetch.feed, which gives rows; known are "
-                    f"{', '.join(_OWN)} and the settings of the network, and a download's options are for "
+                    f"option {printable(key)} means nothing to cfetch.feed, which only gives rows: known are "
+                    f"{', '.join(_OWN)} and the settings of the network; give those of a download to "
                     "cfetch.spark.download, which takes the rows"
                 )
         state = given.pop("state", "")
@@ -104,7 +104,7 @@ class FeedReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[FeedRow]:
         """The rows of a partition."""
-        return iter(partition.value or ())  # Spark passes None if there are no partitions
+        return iter(partition.value)
 
     def commit(self, end: Offset) -> None:
         """Remove the manifests before ``end``."""

@@ -66,10 +66,13 @@ class Pulled(FeedPuller):
     """In place of a puller: three manifests."""
 
     def __init__(self):
-        pass
+        self.forgotten = 0
 
     def pull_next(self):
         return 3
+
+    def forget(self, before):
+        self.forgotten = before
 
     def read_rows(self, start, end):
         return [("https://h/a", f"{n}", None, None, None) for n in range(start * ROWS, end * ROWS + 1)]
@@ -77,12 +80,15 @@ class Pulled(FeedPuller):
 
 def test_rows_are_cut_into_partitions():
     """Always the same ones, and none is lost. Spark 4.0 asks for the end without a start."""
-    reader = FeedReader(Pulled())
+    pulled = Pulled()
+    reader = FeedReader(pulled)
     begin, end = reader.initialOffset(), reader.latestOffset()
     parts = [list(reader.read(part)) for part in reader.partitions(begin, end)]
     assert [len(part) for part in parts] == [ROWS, ROWS, ROWS, 1]
-    assert [row for part in parts for row in part] == Pulled().read_rows(0, 3)
+    assert [row for part in parts for row in part] == pulled.read_rows(0, 3)
     assert reader.latestOffset(begin, None) == end
+    reader.commit(end)
+    assert pulled.forgotten == 3
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def read_json_lines(source: Source, document: Document, faults: Faults) -> Itera
             fields = decode_text(text, line)
             if odd := find_odd(text):
                 faults.add(line, f"the line has {odd}")
-                document.is_faulty = document.is_faulty or (first and is_header(fields))
-            elif first and is_header(fields):
+                document.is_faulty = document.is_faulty or (first and _is_header(fields))
+            elif first and _is_header(fields):
                 _take_header(fields, line, document, faults)
             elif columns is None or (renamed := columns.rename(fields)) is fields:
                 yield Row(line, fields)
@@ -82,7 +82,7 @@ def read_plain_lines(source: Source, faults: Faults) -> Iterator[Row]:
                 faults.add(line, str(error))
 
 
-def is_header(fields: object) -> bool:
+def _is_header(fields: object) -> bool:
     """Whether a first line is a header and no entry."""
     return type(fields) is dict and "url" not in fields and ("version" in fields or "base_url" in fields)
 

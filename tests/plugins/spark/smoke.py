@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow
@@ -21,6 +22,7 @@ from cfetch.base.errors import UsageError
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.plugins.spark import download, register
 from cfetch.plugins.spark.session import find_spark_version
+from tests.plugins.follow.follow_world import Served
 from tests.plugins.spark.serving import asked, manifest, serving
 
 SLOW_S = 1800.0  # a session takes five minutes on two cores that thirty programs want
@@ -30,7 +32,7 @@ OLDEST = {  # the first version of Spark that each use works on, as the pages sa
     "function": (3, 5),
     "source": (4, 0),
     "shards": (4, 0),
-    "stream": (4, 2),
+    "stream": (4, 0),
 }
 
 
@@ -100,20 +102,18 @@ class Smoke:
         check({row.name: bytes(row.content) for row in table.collect()} == FILES, "the contents of shards")
 
     def stream(self) -> None:
-        """``readStream.format("cfetch.feed")`` until all that is there has come."""
+        """``readStream.format("cfetch.feed")`` and ``download``, until all that is there has come."""
         register(self.spark)
-        feed, to = self.root / "feed", self.root / "stream"
-        feed.mkdir(exist_ok=True)
-        manifest(feed / "a.json", self.origin, FILES)
-        (feed / "a.json").rename(feed / "a.jsonl")
-        (feed / "a.jsonl").write_text(
-            "".join(f'{{"url": "{self.origin.url}{name}", "path": "{name}"}}\n' for name in FILES)
-        )
-        source = self.spark.readStream.format("cfetch.feed").options(feed=str(feed), to=str(to))
-        sink = source.load().writeStream.format("memory").queryName("stream").outputMode("append")
-        query = sink.option("checkpointLocation", str(self.root / "checkpoint")).trigger(availableNow=True)
-        query.start().awaitTermination()
-        check(self.spark.table("stream").count() == len(FILES), "the rows of the stream")
+        to = self.root / "stream"
+        with closing(Served(self.root / "published")) as served:
+            served.write({name: content.decode() for name, content in FILES.items()})
+            source = self.spark.readStream.format("cfetch.feed").option("feed", served.url)
+            rows = source.option("state", str(self.root / "state")).load()
+            results = download(rows, to=to, path="path", size="size", sha256="digest", headers="headers")
+            sink = results.writeStream.format("memory").queryName("stream").outputMode("append")
+            sink = sink.option("checkpointLocation", str(self.root / "checkpoint"))
+            sink.trigger(availableNow=True).start().awaitTermination()
+        check(self.spark.table("stream").where("status = 'done'").count() == len(FILES), "the stream's rows")
         self._check_files(to)
 
 

@@ -19,7 +19,7 @@ from cfetch.base.config.reading import ASKING
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.manifest.reading import check_base_url
-from cfetch.plugins.spark.frames.frame import FRAMES, make_run_spec, name_frame_directory, sweep_frames
+from cfetch.plugins.spark.frames.frame import make_run_spec, name_frame_directory, sweep_frames
 from cfetch.plugins.spark.frames.frame_hub import FrameHub, LinkAddress, open_frame_hub
 from cfetch.plugins.spark.frames.options import (
     CONTENT_LIMIT,
@@ -89,7 +89,7 @@ def download(
             ``s3a://``, ``abfss://``, ``dbfs:/`` and ``file:/`` are read as platforms mean them.
         path: The column of paths below ``to``; they must differ. Default: hashes of the URLs.
         size: The column of sizes in bytes.
-        sha256: The column of hashes.
+        sha256: The column of hashes; of other algorithms as ``md5:…``.
         headers: The column of headers of each request, a map.
         content: Add the column ``content`` with the bytes of each file. Without ``to``, no file is kept.
         content_limit: Larger files have no content; without ``to`` they fail.
@@ -222,6 +222,6 @@ def _make_work(
 ) -> PieceWork:
     identity = uuid.uuid4().hex  # a new call tries failed rows again
     is_kept = not options.is_store
-    directory = name_frame_directory(options, FRAMES, identity) if is_kept else Path(SCRATCH, identity)
+    directory = name_frame_directory(options, identity) if is_kept else Path(SCRATCH, identity)
     spec = make_run_spec(options, directory, "a data frame", slots=spread.at_a_time)
     return PieceWork(options, spec, columns, is_scratch, makes, spread.sharers)

@@ -175,7 +175,7 @@ def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> 
 
 
 def _open_directory(options: Options, digest: str) -> Path:
-    directory = name_frame_directory(options, FRAMES, f"{__version__} {digest}")
+    directory = name_frame_directory(options, f"{__version__} {digest}")
     make_frame_directory(options, directory)
     return directory
 
@@ -187,11 +187,11 @@ def make_frame_directory(options: Options, directory: Path) -> None:
         make_private(Path(directory_destination(options.root, directory.name, EPOCH).fence))
 
 
-def name_frame_directory(options: Options, kind: str, identity: str) -> Path:
+def name_frame_directory(options: Options, identity: str) -> Path:
     """The path of the directory in the state for one ``identity`` and destination."""
     text = f"{identity}\0{options.root}"
-    name = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    return find_destinations(options.settings).state / kind / name
+    name = f"{FRAMES}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    return find_destinations(options.settings).state / FRAMES / name
 
 
 def make_run_spec(

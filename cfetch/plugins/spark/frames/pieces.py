@@ -186,6 +186,8 @@ def _bring_shared(work: PieceWork, rows: UrlRows) -> ShareResult:
         open_row_directory(work.options, spec)
     else:
         require_on_executor(Path(spec.receipts))
+        with suppress(OSError):  # a stream may last longer than a frame is kept that was not loaded again
+            os.utime(Path(spec.receipts).parent)
     share = Share(rows.entries, work.sharers)
     log, beside = work.begin_log()
     result = find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), beside)

@@ -41,30 +41,27 @@ CONTENT_BYTES = 32 << 20  # of an Arrow batch, as several copies of it are in me
 
 
 class FileRow(NamedTuple):
-    """The facts of one file; ``record`` None: ``error`` says why it could not be requested."""
+    """The facts of one file; ``digest`` is the manifest's."""
 
     id: int
-    digest: Digest | None = None
-    record: FileRecord | None = None
-    error: str | None = None
-    manifest: str | None = None
+    digest: Digest | None
+    record: FileRecord
 
 
-def list_columns(*, content: bool, manifest: bool = False) -> dict[str, str]:
+def list_columns(*, content: bool) -> dict[str, str]:
     """The columns of a source, and their types as Spark names them."""
-    first = {"manifest": "string"} if manifest else {}
-    return first | COLUMNS | ({"content": "binary"} if content else {})
+    return COLUMNS | ({"content": "binary"} if content else {})
 
 
 def make_arrow_batches(
-    rows: Iterable[FileRow], root: Path, *, content_bytes: int | None, manifest: bool = False
+    rows: Iterable[FileRow], root: Path, *, content_bytes: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Make batches. ``content_bytes``: files up to that size have their content; None: no such column.
 
     Raises:
         LocalFault: a file cannot be read.
     """
-    schema = arrow_schema(list_columns(content=content_bytes is not None, manifest=manifest))
+    schema = arrow_schema(list_columns(content=content_bytes is not None))
     with closing(Directory(root)) as volume:
         for part in cut_batches(_make_values(row, volume, content_bytes) for row in rows):
             yield pa.RecordBatch.from_pylist(part, schema=schema)
@@ -85,11 +82,10 @@ def cut_batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 
 def _make_values(row: FileRow, volume: Directory, content_bytes: int | None) -> dict[str, Any]:
-    record, own = row.record, {"id": row.id, "manifest": row.manifest}
-    if record is None:
-        return own | {"status": "failed", "error_kind": "manifest", "error": row.error}
+    record = row.record
     is_there = record.is_in_place
-    return own | {
+    return {
+        "id": row.id,
         "path": record.path,
         "size_bytes": find_size(volume, record) if is_there else record.size_bytes,
         "hash": None if row.digest is None else {"algorithm": row.digest.algorithm, "hex": row.digest.hex},

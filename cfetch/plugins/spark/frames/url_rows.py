@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from cfetch.base.config.reading import ReadingOptions
+from cfetch.manifest.digests import find_stated
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import Faults, Misfit
 from cfetch.manifest.plan_file import identity_of
@@ -86,7 +87,17 @@ def _list_fields(table: pa.Table, columns: Mapping[str, str]) -> list[dict[str, 
     cells = [
         list_cells(table.column(name), _NO_TEXT, partial(_read_column, key)) for key, name in columns.items()
     ]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+    return [_name_hash(dict(zip(columns, row, strict=True))) for row in zip(*cells, strict=True)]
+
+
+def _name_hash(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the hash under its own algorithm, as rows of a feed state it: ``md5:…``."""
+    text = fields.get("sha256")
+    stated = find_stated(text) if isinstance(text, str) else None
+    if stated is not None:
+        del fields["sha256"]
+        fields[stated[0]] = text
+    return fields
 
 
 def _read_column(key: str, column: pa.ChunkedArray) -> list[object]:

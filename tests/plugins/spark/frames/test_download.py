@@ -133,7 +133,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
 
 def test_the_page_in_ten_lines(spark, origin, tmp_path, capsys):
     """docs/spark-download.md, word by word but for the place: a table of results is there at the end."""
-    code, _, _, shards = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    code, *_, shards = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert len([line for line in code.splitlines() if line]) <= 10
     (tmp_path / "data").mkdir()
     lines = [f"{row['url']},{row['digest']}" for row in rows_of(origin)]
@@ -332,6 +332,25 @@ def test_cells_as_other_tables_have_them(origin, tmp_path):
         one for batch in bring_rows(work_of(tmp_path), table, task=7) for one in batch["error"].to_pylist()
     ]
     assert found == [None, None, None, "url: it must be a string, not bytes that are not UTF-8"]
+
+
+def test_hashes_of_other_algorithms(origin, tmp_path):
+    """As a feed's rows state them, with the algorithm's name; they are compared too."""
+    names = ["d/1.bin", "d/2.bin"]
+    digests = ["md5:" + hashlib.md5(FILES["d/1.bin"]).hexdigest() for _ in names]
+    rows = [row | {"digest": digest} for row, digest in zip(rows_of(origin, names), digests, strict=True)]
+    good, bad = bring(work_of(tmp_path), rows)
+    assert (good["status"], good["hash"]) == ("done", digests[0])
+    assert (bad["status"], bad["error_kind"]) == ("failed", "corrupt")
+
+
+def test_a_frame_in_use_is_not_an_old_one(origin, tmp_path):
+    """A stream may last longer than a frame is kept that nobody uses."""
+    work = work_of(tmp_path)
+    directory = Path(work.spec.receipts).parent
+    os.utime(directory, (0, 0))
+    bring(work, rows_of(origin, ["d/1.bin"]))
+    assert directory.stat().st_mtime > 0
 
 
 def test_rows_without_a_download(tmp_path):

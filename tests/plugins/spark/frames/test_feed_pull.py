@@ -1,13 +1,13 @@
-"""A feed as a stream: triggers that Spark may repeat, and a real query that stops and goes on."""
+"""A feed as manifests: triggers that Spark may repeat, and what a row says of an entry."""
+
+import json
 
 import pytest
 
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import FeedReplaced, Held
+from cfetch.base.errors import FeedReplaced, Held, UsageError
 from cfetch.plugins.follow.journal import Journal
-from cfetch.plugins.spark import register
-from cfetch.plugins.spark.frames.feed_pull import FeedPuller, name_manifest, parse_number
-from tests.engine.drive import tree
+from cfetch.plugins.spark.frames.feed_pull import FeedPuller
 from tests.plugins.follow.follow_world import Served
 
 
@@ -20,86 +20,84 @@ def served(tmp_path):
 
 @pytest.fixture
 def pull(served, tmp_path):
-    return FeedPuller(tmp_path / "pulled", served.url, Settings(), {})
+    return FeedPuller(tmp_path / "pulled", served.url, Settings(), {}, 100)
 
 
-def paths(pull, number):
-    lines = (pull.directory / name_manifest(number)).read_text().splitlines()
-    return sorted(line.partition('"path":"')[2].partition('"')[0] for line in lines)
+def paths(pull, start, end):
+    return sorted(row[1] for row in pull.read_rows(start, end))
 
 
 def test_a_trigger_is_one_manifest(pull, served):
-    """The same when it is asked for again; the next has what is new, each path once."""
-    assert pull.pull_next(0, None) is None
+    """It is the same whenever it is read; the next one has what is new, each path once."""
+    assert pull.pull_next() == 0
     served.write({"a": "1", "b": "1"})
     served.write({"a": "2"})
-    assert (pull.pull_next(0, None), pull.pull_next(0, None)) == (1, 1)
-    assert paths(pull, 1) == ["a", "b"]
-    assert pull.pull_next(1, None) is None
+    assert (pull.pull_next(), pull.pull_next()) == (1, 1)
     served.split()
     served.write({"b": "3", "c": "1", "a": None})
-    assert pull.pull_next(1, None) == 2
-    assert paths(pull, 2) == ["b", "c"]
-    assert (pull.pull_next(0, None), parse_number(name_manifest(2))) == (1, 2)
+    assert pull.pull_next() == 2
+    assert (paths(pull, 0, 1), paths(pull, 1, 2), paths(pull, 2, 2)) == (["a", "b"], ["b", "c"], [])
 
 
-def test_a_trigger_that_did_not_get_its_name_is_made_again(pull, served):
+def test_of_several_manifests_in_a_trigger_the_last_version_counts(pull, served):
+    """As after a crash between a pull and Spark's own note of it: tasks bring the rows side by side."""
+    for text in ("1", "22"):
+        served.write({"a": text})
+        pull.pull_next()
+    assert [row[1:3] for row in pull.read_rows(0, 2)] == [("a", 2)]
+
+
+def test_a_manifest_that_did_not_get_its_name_is_made_again(pull, served):
     """From the checkpoint in front of it."""
-    served.write({"a": "1"})
-    pull.pull_next(0, None)
-    served.write({"b": "1"})
-    pull.pull_next(1, None)
-    (pull.directory / name_manifest(2)).unlink()
+    for name in "ab":
+        served.write({name: "1"})
+        pull.pull_next()
+    (pull.directory / "000000000002.rows").unlink()
     served.write({"c": "1"})
-    assert pull.pull_next(1, None) == 2
-    assert paths(pull, 2) == ["b", "c"]
+    assert pull.pull_next() == 2
+    assert paths(pull, 1, 2) == ["b", "c"]
 
 
 def test_what_was_committed_goes(pull, served):
-    """But not the checkpoint that the next trigger begins with."""
+    """But not the checkpoint that the next trigger begins with. Who needs what has gone is told so."""
     for name in "abc":
         served.write({name: "1"})
-        pull.pull_next(ord(name) - ord("a"), None)
+        pull.pull_next()
     pull.forget(3)
     found = {path.name for path in pull.directory.iterdir()}
-    assert found == {"lock", "000000000003.json", "000000000003.jsonl"}
-    assert pull.pull_next(3, None) is None
+    assert found == {"lock", "000000000003.json", "000000000003.rows"}
+    assert pull.pull_next() == 3
+    for start, end in ((0, 3), (4, 3)):  # Spark's checkpoint was removed, or the state
+        with pytest.raises(UsageError, match=f"from manifest {start} to 3, .* belong together"):
+            pull.read_rows(start, end)
 
 
 def test_one_query_at_a_time_and_one_feed(pull, served):
     """Anything else would mix two readers."""
     served.write({"a": "1"})
     with Journal(pull.directory), pytest.raises(Held):
-        pull.pull_next(0, None)
-    pull.pull_next(0, None)
+        pull.pull_next()
+    pull.pull_next()
     served.do(served.world.recreate())
     with pytest.raises(FeedReplaced):
-        pull.pull_next(1, None)
+        pull.pull_next()
 
 
-def test_a_query_follows_a_feed_whose_ranges_split(spark, served, tmp_path):
-    """It stops when nothing is new, and goes on from there."""
-    register(spark)
-    served.write({f"d/{n}": f"{n}" * (n + 1) for n in range(12)})
+def test_a_row_has_what_download_takes(pull, served):
+    """Link, path, size, hash of any algorithm, and headers; what is not stated is null."""
+    md5 = "0" * 32
+    row = {"url": "https://h/a?s=1", "size": 3, "md5": md5, "headers": {"X-Who": "me"}}
+    served.publish_row("a", json.dumps(row))
+    served.publish_row("b", '{"url": "https://h/b"}')
+    pull.pull_next()
+    assert sorted(pull.read_rows(0, 1)) == [
+        ("https://h/a?s=1", "a", 3, f"md5:{md5}", {"X-Who": "me"}),
+        ("https://h/b", "b", None, None, None),
+    ]
 
-    def run():
-        rows = []
-        stream = spark.readStream.format("cfetch.feed").option("feed_url", served.url)
-        frame = stream.option("to", str(tmp_path / "to")).option("maxFilesPerTrigger", "8").load()
 
-        def take(found, _):
-            rows.append([one.path for one in found.collect()])
-
-        writer = frame.writeStream.foreachBatch(take)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        return [sorted(one) for one in rows if one]
-
-    first = run()
-    assert sorted(path for one in first for path in one) == sorted(f"d/{n}" for n in range(12))
-    assert max(map(len, first)) <= 8
-    served.split()
-    served.write({"d/3": "new", "e": "new"})
-    assert run() == [["d/3", "e"]]
-    assert tree(tmp_path / "to") == served.tree()
+def test_an_entry_that_no_row_can_state_ends_the_query(pull, served):
+    """The whole resource would be another file."""
+    served.publish_row("a", '{"url": "https://h/a", "offset": 3, "length": 4}')
+    with pytest.raises(UsageError, match=r"has a as a range of bytes .* cfetch follow"):
+        pull.pull_next()

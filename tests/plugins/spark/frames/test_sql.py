@@ -7,7 +7,6 @@ import pytest
 
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.plugins.spark import register
-from cfetch.plugins.spark.frames.feed_source import FeedDataSource
 from cfetch.plugins.spark.frames.options import read_options
 from cfetch.plugins.spark.frames.source import FilesSource
 from tests.plugins.spark.serving import asked, manifest, serving
@@ -66,20 +65,17 @@ SECRET_OPTIONS = {
 
 
 @pytest.mark.parametrize("name", SECRET_OPTIONS)
-@pytest.mark.parametrize("source", [FilesSource, FeedDataSource])
-def test_an_option_that_may_hold_a_secret_takes_a_name_that_spark_redacts(tmp_path, name, source):
+def test_an_option_that_may_hold_a_secret_takes_a_name_that_spark_redacts(tmp_path, name):
     """Under its own name a view would have it in the event log. The message repeats nothing of it."""
-    needed = {"manifest": "/m.json", "feed": str(tmp_path), "to": str(tmp_path), "header_host": "h"}
-    del needed["feed" if source is FilesSource else "manifest"]
+    needed = {"manifest": "/m.json", "to": str(tmp_path), "header_host": "h"}
     with pytest.raises(
         ConfigError, match=f"option {name} may hold a secret, .* call the option {name}_url"
     ) as caught:
-        source({**needed, name: SECRET_OPTIONS[name]}).schema()
+        FilesSource({**needed, name: SECRET_OPTIONS[name]}).schema()
     assert "word" not in str(caught.value)
     given = {**needed, f"{name}_url": SECRET_OPTIONS[name]}
-    first = "manifest" if source is FilesSource else "feed"
-    plain = read_options(needed, needed=first).settings
-    assert getattr(read_options(given, needed=first).settings, name) != getattr(plain, name)
+    plain = read_options(needed, needed="manifest").settings
+    assert getattr(read_options(given, needed="manifest").settings, name) != getattr(plain, name)
 
 
 def test_spark_redacts_the_header_of_a_view_and_the_server_gets_it(spark, sql, tmp_path):

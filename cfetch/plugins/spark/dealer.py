@@ -14,7 +14,6 @@ import msgspec
 from cfetch.base.errors import LocalFault, Vanished, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.processes.messages import Order
 from cfetch.tasks.shares.dealing import Turn
@@ -47,12 +46,9 @@ class ShareDealer:
     ``failure``: with what the run ends early; ``ended``: how many shares have been brought to their end.
     """
 
-    def __init__(
-        self, placed: PlacedShares, spec: RunSpec, account: Account, forget: Callable[[int], None]
-    ) -> None:
+    def __init__(self, placed: PlacedShares, spec: RunSpec, forget: Callable[[int], None]) -> None:
         self._placed = placed
         self._spec = spec
-        self._account = account
         self._forget = forget
         self._changed = threading.Condition()
         self._turns: dict[int, Turn] = {}  # of the tasks that have shares
@@ -94,7 +90,7 @@ class ShareDealer:
             if self._placed.is_over() and self._placed.fault is not None:
                 raise self._placed.fault
             return None
-        share = self._placed.fill(turn.share, self._account)
+        share = self._placed.fill(turn.share)
         order = Order(
             share=turn.share,
             task=turn.task,
@@ -141,7 +137,7 @@ class ShareDealer:
             return
         with self._failing():
             self._take_back(turn)
-            left = len(self._placed.fill(turn.share, self._account).entries)
+            left = len(self._placed.fill(turn.share).entries)
             deaths, before = self._deaths.get(turn.share, (0, left))
             deaths = deaths + 1 if left >= before else 1
             self._deaths[turn.share] = deaths, left

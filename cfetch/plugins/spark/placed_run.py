@@ -104,7 +104,7 @@ class PlacedSparkTasks(SparkTasks):
         self._placed = open_placed(
             self._whole, self._volumes, spec, account, hub, self._clock, slots=self.slots, pace=pace
         )
-        dealer = ShareDealer(self._placed, spec, account, hub.forget)
+        dealer = ShareDealer(self._placed, spec, hub.forget)
         hub.deal_by(dealer)
         return _PlacedJob(self._spark, spec, self._whole, self._placed, dealer, self.slots)
 

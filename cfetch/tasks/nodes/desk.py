@@ -15,7 +15,6 @@ from typing import NamedTuple
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.threads import start_thread
 from cfetch.storage.files import on_disk, replace_file
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
@@ -159,7 +158,7 @@ class Desk:
         if turn is None:
             return None
         self._turns[turn.task] = turn, ask.node
-        share = self._placed.fill(turn.share, Account())
+        share = self._placed.fill(turn.share)
         assert share.volume is not None
         return Given(
             share=turn.share,

@@ -21,9 +21,9 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
+from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.processes.engine import LocalTasks, Started
-from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.dealing import CutShares, ShareSource
 from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, TaskRunner
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.course import Course, count_completed, read_course
@@ -180,7 +180,7 @@ class NodeTasks(LocalTasks):
         """Cut the plan, or take the leader's cut."""
         if self._joined is not None:
             job = self._joined
-            self._shares = LocalShares(self._plan, job.members, job.sharers)
+            self._shares = CutShares(self._plan, job.members, job.sharers)
             return []
         with on_disk(directory):
             make_private(directory)  # the sign that this run shares its plan
@@ -190,15 +190,12 @@ class NodeTasks(LocalTasks):
         """The name by which other nodes know this one; a node that joined has no hub."""
         return HubPlace(self._name) if self.leads else None
 
-    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:  # noqa: ARG002 - see below
-        """Start this node's processes.
-
-        Each share is brought with all of its entries: the leader may not know those that this node knows of.
-        """
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:
+        """Start this node's processes."""
         job = self._joined
         if job is not None:
             spec = msgspec.structs.replace(spec, hub=job.hub, wall_start_s=job.wall_start_s)
-        return super().start(spec, Account(), hub)
+        return super().start(spec, account, hub)
 
     def _open_source(self, started: Started) -> ShareSource:
         spec = started.spec
@@ -213,7 +210,7 @@ class NodeTasks(LocalTasks):
             write_job(directory, job)
         return Board(
             directory,
-            self.tasks,
+            self._shares,
             epoch=spec.epoch,
             receipts=Path(spec.receipts),
             fence=Path(spec.destination.fence),

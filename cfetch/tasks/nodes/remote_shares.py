@@ -10,11 +10,10 @@ from pathlib import Path
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.manifest.plan import Plan
 from cfetch.storage.files import on_disk
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.asking import Ask, Given, Mail, Refusal, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import OneVolume, Turn
+from cfetch.tasks.shares.dealing import ShareSource, Turn
 from cfetch.tasks.shares.work import Share
 
 LOOK_S = 0.1  # between looks for an answer
@@ -58,8 +57,8 @@ class LeadersRun:
         return self._is_over
 
 
-class RemoteShares(OneVolume):
-    """Implements ``ShareSource`` and ``ShareContents``. Thread-safe.
+class RemoteShares(ShareSource):
+    """Implements ``ShareSource``.
 
     ``volumes``: the numbers of those that this node sees.
     """
@@ -83,6 +82,11 @@ class RemoteShares(OneVolume):
         self._name = ""
         self._given: dict[int, Given] = {}  # by share
         self._volume_of: dict[int, int] = {}  # by task
+
+    @property
+    def fault(self) -> LocalFault | None:
+        """The fault with which the leader's run ends."""
+        return self._run.fault
 
     @property
     def is_whole(self) -> bool:
@@ -122,13 +126,11 @@ class RemoteShares(OneVolume):
     def is_over(self) -> bool:
         """Whether the leader has said so, or its run has ended."""
         with self._lock:
-            is_over = self._run.poll_over()
-            self.fault = self._run.fault
-            return is_over
+            return self._run.poll_over()
 
-    def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - the leader's counts
+    def fill(self, share: int) -> Share:
         """The content of a share, as the leader has last given it."""
-        given = self._given[number]
+        given = self._given[share]
         entries = [self._plan.entry(index) for index in given.indexes]
         return Share(entries, given.sharers, tuple(given.batches), given.volume)
 

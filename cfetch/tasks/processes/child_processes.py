@@ -9,48 +9,21 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
 
 from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
 from cfetch.base.events import Event, VolumeView
-from cfetch.manifest.plan import Plan
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.processes.messages import ChildAnswer, Order
 from cfetch.tasks.processes.worker import SILENT_S, Worker
 from cfetch.tasks.shares.dealing import ShareSource, Turn
-from cfetch.tasks.shares.work import RunSpec, Share
+from cfetch.tasks.shares.work import RunSpec
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
 LOOK_S = 1.0  # between looks for a share that another task has lost
 DRIVERS, ENDED = "driver's", "ended"
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
-
-
-class LocalShares(NamedTuple):
-    """A plan's entries by share; ``sharers`` as in ``Share``."""
-
-    plan: Plan
-    members: Sequence[Sequence[int]]
-    sharers: Sequence[int]
-
-    def fill(self, number: int, account: Account) -> Share:
-        """A share's entries that have not ended, and all entries of a named batch that is not over."""
-        entries = list(map(self.plan.entry, self.members[number]))
-        left = {entry.id for entry in entries if entry.id not in account}
-        batches = {entry.batch for entry in entries if entry.id in left and entry.batch is not None}
-        entries = [entry for entry in entries if entry.id in left or entry.batch in batches]
-        return Share(entries, self.sharers[number])
-
-
-@runtime_checkable
-class ShareContents(Protocol):
-    """The contents of shares, by their numbers; a source whose shares are made meanwhile has them itself."""
-
-    def fill(self, number: int, account: Account) -> Share:
-        """Make a share of what is left of it."""
 
 
 class ChildProcesses:
@@ -63,9 +36,7 @@ class ChildProcesses:
 
     def __init__(
         self,
-        shares: ShareContents,
         spec: RunSpec,
-        account: Account,
         bury_task: Callable[[int], None],
         *,
         processes: int,
@@ -73,9 +44,7 @@ class ChildProcesses:
         source: ShareSource,
         name: str = "",
     ) -> None:
-        self._shares = shares
         self._spec = spec
-        self._account = account
         self._bury_task = bury_task
         self._wall = wall
         self._source = source
@@ -178,7 +147,7 @@ class ChildProcesses:
         """Let a share be brought, by one process after the other if they die."""
         deaths, shortest = 0, sys.maxsize
         while turn is not None and (worker := self._hold_worker()) is not None:
-            share = self._shares.fill(turn.share, self._account)
+            share = self._source.fill(turn.share)
             deaths = 0 if len(share.entries) < shortest else deaths
             shortest = len(share.entries)
             order = Order(

@@ -17,9 +17,9 @@ from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, ShareContents
+from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.dealing import BuryTask, OwnShares, ShareSource
+from cfetch.tasks.shares.dealing import BuryTask, CutShares, OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
 from cfetch.tasks.shares.plan_cut import cut_plan
 from cfetch.tasks.shares.salvage import bury_on_volume
@@ -80,7 +80,7 @@ class LocalTasks:
         self._plan = plan
         self._root = root
         self._settings = settings
-        self._shares = LocalShares(plan, (), ())
+        self._shares = CutShares(plan, (), ())
         self._name = ""
         self.slots = processes
 
@@ -109,7 +109,7 @@ class LocalTasks:
         settings = self._settings
         pace = ExpectedPace(concurrency=max(1, settings.concurrency // self.slots))
         cut = cut_plan(self._plan, account, pace=pace, slots=slots, per_host=settings.per_host)
-        self._shares = LocalShares(self._plan, cut.members, cut.sharers)
+        self._shares = CutShares(self._plan, cut.members, cut.sharers)
         return cut.notes
 
     @property
@@ -139,9 +139,7 @@ class LocalTasks:
 
         source = self._source = self._open_source(Started(spec, account, hub, bury_task))
         self._crew = ChildProcesses(
-            source if isinstance(source, ShareContents) else self._shares,
             spec,
-            account,
             bury_task,
             processes=self.slots,
             wall=self._clock.wall,
@@ -159,7 +157,7 @@ class LocalTasks:
             """Whether the share has its receipt."""
             return (receipts / share_receipt_name(epoch, share)).exists()
 
-        return OwnShares(self.tasks, stands, self._clock.monotonic)
+        return OwnShares(self._shares, started.account, stands, self._clock.monotonic)
 
     @property
     def learned(self) -> Knowledge:

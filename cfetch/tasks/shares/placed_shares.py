@@ -255,9 +255,9 @@ class PlacedShares(ShareSource):
         """Whether all batches are over."""
         return self._is_over
 
-    def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run
+    def fill(self, share: int) -> Share:
         """The content of a share: the batches of it that are not over, each of them whole."""
-        return self._shares.fill(number)
+        return self._shares.fill(share)
 
     def find_volume(self, task: int) -> int | None:
         """The volume of a task's share."""

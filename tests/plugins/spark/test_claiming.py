@@ -16,7 +16,6 @@ from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.spark import claiming
 from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer, read_order
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
@@ -58,7 +57,7 @@ class OneShare:
     def take(self):
         return self._turns.pop() if self._turns else None
 
-    def fill(self, number, account):
+    def fill(self, share):
         return self._share
 
     def find_volume(self, task):
@@ -94,7 +93,7 @@ def dealing(tmp_path, origin, **settings):
         spec = msgspec.structs.replace(spec, volumes=(spec.destination,), grants=str(tmp_path / "grants"))
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         placed: Any = OneShare(share._replace(batches=(3,), volume=0))
-        dealer = ShareDealer(placed, spec, Account(), hub.forget)
+        dealer = ShareDealer(placed, spec, hub.forget)
         hub.deal_by(dealer)
         over = threading.Event()
 

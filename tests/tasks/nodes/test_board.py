@@ -4,17 +4,19 @@ import random
 import shutil
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from cfetch.base.errors import LocalFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.board import MOST_TURNS, Board, SharedJob, read_job, write_job
-from cfetch.tasks.shares.dealing import LEASE_S, Turn
+from cfetch.tasks.shares.dealing import LEASE_S, CutShares, Turn
 from cfetch.tasks.shares.protocol import MOST_HOLDERS
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import this_node
 
+NO_PLAN: Any = None
 BEATS = Heartbeats(interval_s=1.0, misses=2)
 
 
@@ -25,12 +27,12 @@ class Scene:
         self.board, self.receipts, self.fence = folder / "shares-1", folder / "receipts", folder / "1"
         self.receipts.mkdir()
         self.fence.mkdir()
-        self.shares = shares
+        self.cut = CutShares(NO_PLAN, [[n] for n in range(shares)], [1] * shares)
         self.now_s = 0.0
         self.buried: list[int] = []
         self.moved: list[int] = []  # of these, whose parts were moved
         self.opened: list[Board] = []
-        members = [[n] for n in range(shares)]
+        members = list(map(list, self.cut.members))
         write_job(self.board, SharedJob(members=members, sharers=[1] * shares, wall_start_s=5.0))
 
     def node(self, *, is_gone=False, heartbeats=BEATS):
@@ -40,7 +42,7 @@ class Scene:
         )
         board = Board(
             self.board,
-            self.shares,
+            self.cut,
             epoch=1,
             receipts=self.receipts,
             fence=self.fence,

@@ -64,7 +64,7 @@ class Placed:
         self.dealt += 1
         return Turn(self.dealt - 1, self.dealt)
 
-    def fill(self, number, account):
+    def fill(self, share):
         return Share([], 1, (), 0)
 
     def find_volume(self, task):

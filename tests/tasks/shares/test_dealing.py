@@ -1,6 +1,11 @@
 """Which task gets which share of a run that has all of them."""
 
-from cfetch.tasks.shares.dealing import LEASE_S, TICK_S, OwnShares, Turn
+from typing import Any
+
+from cfetch.tasks.hub.account import Account
+from cfetch.tasks.shares.dealing import LEASE_S, TICK_S, CutShares, OwnShares, Turn
+
+NO_PLAN: Any = None
 
 
 class Dealt:
@@ -9,7 +14,9 @@ class Dealt:
     def __init__(self):
         self.now_s = 0.0
         self.standing: set[int] = set()
-        self.shares = OwnShares(2, self.standing.__contains__, lambda: self.now_s)
+        self.shares = OwnShares(
+            CutShares(NO_PLAN, [()] * 2, [1] * 2), Account(), self.standing.__contains__, lambda: self.now_s
+        )
 
     def wait(self, seconds, *living):
         """Let an idle task ask each second, while others give signs of life. Returns the first turn."""

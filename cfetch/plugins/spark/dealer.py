@@ -11,15 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from cfetch.base.errors import LocalFault, Vanished, VolumeFault
+from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.tasks.hub.messages import ShareEnded
-from cfetch.tasks.processes.messages import Order
-from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.salvage import bury_on_volume
-from cfetch.tasks.shares.work import RunSpec
+from cfetch.tasks.shares.work import Order, RunSpec, Turn
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
@@ -91,16 +89,8 @@ class ShareDealer:
                 raise self._placed.fault
             return None
         share = self._placed.fill(turn.share)
-        order = Order(
-            share=turn.share,
-            task=turn.task,
-            sharers=min(share.sharers, self._spec.at_a_time),
-            entries=share.entries,
-            executor=executor,
-            is_copy=turn.is_copy,
-            batches=share.batches,
-            volume=share.volume,
-        )
+        share = share._replace(sharers=min(share.sharers, self._spec.at_a_time))
+        order = Order(share, turn._replace(executor=executor))
         replace_file(_find_order(self._spec, turn.task), msgspec.msgpack.encode(order), durable=False)
         self._turns[turn.task] = turn
         return turn.task
@@ -121,13 +111,12 @@ class ShareDealer:
                 self._placed.end(turn)
                 self.ended += 1
                 self._withdraw(turn)
-            elif not ended.is_volumes:  # the executor cannot work, and Spark hears of it from the task
-                self._take_back(turn)
+            elif not isinstance(fault := ended.fault.restore(), VolumeFault):
+                self._take_back(turn)  # the executor cannot work, and Spark hears of it from the task
             elif self._placed.is_mine(turn):
                 self._wait_for_receipts()
-                kind = Vanished if ended.is_gone else VolumeFault
-                if not self._placed.move(turn, kind(ended.fault, no_room=ended.no_room)):
-                    raise LocalFault(ended.fault)
+                if not self._placed.move(turn, fault):
+                    raise fault
                 self._withdraw(turn)
 
     def lose(self, task: int) -> None:

@@ -18,7 +18,7 @@ from cfetch.plugins.spark.work import current_task, make_frame
 from cfetch.show.format import plural
 from cfetch.tasks.hub.server import HubPlace
 from cfetch.tasks.shares.task import bring_share
-from cfetch.tasks.shares.work import RunSpec, TaskCopy
+from cfetch.tasks.shares.work import RunSpec, Turn
 
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
@@ -251,9 +251,9 @@ def start_job(
 
     def bring(number: int) -> tuple[()]:
         context = current_task()
-        copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
+        turn = Turn(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
         share = files.read_share(number)
-        bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)
+        bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), turn)
         return ()  # its receipt tells all
 
     def run() -> None:

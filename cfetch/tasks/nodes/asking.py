@@ -20,6 +20,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, replace_file
 from cfetch.tasks.shares.task_destination import is_granted
+from cfetch.tasks.shares.work import Turn
 
 ASKS, GIVEN, GRANTS = "asks", "given", "grants"
 
@@ -52,11 +53,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A share for ``task``: ``indexes`` are its entries in the plan, the other fields those of ``Share``."""
+    """A share for a turn: ``indexes`` are its entries in the plan, the other fields those of ``Share``."""
 
-    share: int
-    task: int
-    is_copy: bool
+    turn: Turn
     indexes: list[int]
     batches: list[int]
     volume: int
@@ -97,7 +96,7 @@ class Mail:
     def answer(self, ask: Ask, given: Given | None) -> None:
         """Give the share, if there is one, and forget what was asked."""
         if given is not None:
-            self._write(self._grant(given.task), b"")
+            self._write(self._grant(given.turn.task), b"")
             self._write(self._board / GIVEN / ask.name, msgspec.msgpack.encode(given))
         _remove(self._board / ASKS / ask.name)
 

@@ -31,9 +31,9 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import BuryTask, CutShares, ShareSource, Turn, Units
+from cfetch.tasks.shares.dealing import BuryTask, CutShares, ShareSource, Units
 from cfetch.tasks.shares.protocol import Fenced, Grant, Phase, step
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import Node
 
@@ -263,7 +263,7 @@ class Board(ShareSource):
         self._own.add(task)
         for other, is_gone in dead.items():
             self._bury_task(other, moves=is_gone)
-        return Turn(share, task, is_copy=claim.copies is not None)
+        return Turn(share, task, int(claim.copies is not None))
 
     def _find_path(self, share: int, turn: int) -> Path:
         return self._directory / CLAIMS / f"{share}-{turn}"

@@ -18,8 +18,9 @@ from cfetch.storage.files import on_disk, replace_file
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import BuryTask, Turn
+from cfetch.tasks.shares.dealing import BuryTask
 from cfetch.tasks.shares.placed_shares import PlacedShares
+from cfetch.tasks.shares.work import Turn
 
 LOOK_S = 0.2  # between looks at what nodes ask: half of the time that a node without work waits
 HEAR_S = 1.0  # between looks whether they live
@@ -161,9 +162,7 @@ class Desk:
         share = self._placed.fill(turn.share)
         assert share.volume is not None
         return Given(
-            share=turn.share,
-            task=turn.task,
-            is_copy=turn.is_copy,
+            turn=turn,
             indexes=[entry.id for entry in share.entries],
             batches=list(share.batches),
             volume=share.volume,

@@ -13,8 +13,8 @@ from cfetch.storage.files import on_disk
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.asking import Ask, Given, Mail, Refusal, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import ShareSource, Turn
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.work import Share, Turn
 
 LOOK_S = 0.1  # between looks for an answer
 PATIENCE_S = 2.0  # of one call; what was asked stays, and the next call takes the answer
@@ -156,9 +156,9 @@ class RemoteShares(ShareSource):
                 return None
             time.sleep(LOOK_S)
         with self._lock:
-            self._given[given.share] = given
-            self._volume_of[given.task] = given.volume
-        return Turn(given.share, given.task, given.is_copy)
+            self._given[given.turn.share] = given
+            self._volume_of[given.turn.task] = given.volume
+        return given.turn
 
     def _put(
         self, volumes: Collection[int] = (), dead: int | None = None, refused: Refusal | None = None

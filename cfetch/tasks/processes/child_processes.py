@@ -11,14 +11,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import Event, VolumeView
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
-from cfetch.tasks.processes.messages import ChildAnswer, Order
 from cfetch.tasks.processes.worker import SILENT_S, Worker
-from cfetch.tasks.shares.dealing import ShareSource, Turn
-from cfetch.tasks.shares.work import RunSpec
+from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.work import Order, RunSpec, Turn
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
 LOOK_S = 1.0  # between looks for a share that another task has lost
@@ -150,35 +149,26 @@ class ChildProcesses:
             share = self._source.fill(turn.share)
             deaths = 0 if len(share.entries) < shortest else deaths
             shortest = len(share.entries)
-            order = Order(
-                share=turn.share,
-                task=turn.task,
-                sharers=share.sharers,
-                entries=share.entries,
-                executor=self._name,
-                is_copy=turn.is_copy,
-                batches=share.batches,
-                volume=share.volume,
-            )
+            order = Order(share, turn._replace(executor=self._name))
             answer = worker.bring(order, *self._watch(turn))
             if answer is not None:
                 if answer.fault is None:
                     self._source.end(turn)
-                elif self._source.is_mine(turn) and not self._move(turn, answer):
-                    self.fail(LocalFault(answer.fault))
+                elif self._source.is_mine(turn):
+                    self._give_up(turn, answer.fault.restore())
                 self._learn(answer.learned)
                 return
             deaths += 1
             self._bury_worker(worker, turn.task, deaths)
             turn = None if self._is_stopping else self._source.take_again(turn)
 
-    def _move(self, turn: Turn, answer: ChildAnswer) -> bool:
-        """Let other volumes take what one refuses; False: there is no other, or it is no volume's fault."""
-        if not answer.is_volumes or answer.fault is None:
-            return False
-        self.wait_for_receipts()
-        kind = Vanished if answer.is_gone else VolumeFault
-        return self._source.move(turn, kind(answer.fault, no_room=answer.no_room))
+    def _give_up(self, turn: Turn, fault: LocalFault) -> None:
+        """Let other volumes take what one refuses; a fault that they do not help against ends the run."""
+        if isinstance(fault, VolumeFault):
+            self.wait_for_receipts()
+            if self._source.move(turn, fault):
+                return
+        self.fail(fault)
 
     def _watch(self, turn: Turn) -> tuple[Callable[[], None], Callable[[], bool]]:
         """What to do at a sign of life, and whether a process that stands still is not needed any more."""

@@ -31,21 +31,10 @@ from cfetch.tasks.shares.protocol import (
     step,
 )
 from cfetch.tasks.shares.protocol import Event as UnitEvent
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.work import Share, Turn
 
 LEASE_S = 10.0  # ten signs of life; a task that is only slow does no harm to its copy
 TICK_S = 2.0  # of the clock of leases: if this process itself stood still, tasks are blamed for one tick only
-
-
-class Turn(NamedTuple):
-    """A share to bring now, as ``task``, a number that no other task of the run has.
-
-    ``is_copy``: another task may be bringing it too.
-    """
-
-    share: int
-    task: int
-    is_copy: bool = False
 
 
 class ShareSource(Protocol):
@@ -153,7 +142,7 @@ class Units:
         """Let the task have the share, perhaps as a copy; None: it may not."""
         for action in self.step(share, self.make_claim(share, task)):
             if isinstance(action, Grant):
-                return Turn(share, task, action.is_copy)
+                return Turn(share, task, int(action.is_copy))
         return None
 
     def make_claim(self, share: int, task: int) -> Claimed:

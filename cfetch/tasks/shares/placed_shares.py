@@ -17,11 +17,11 @@ from cfetch.base.threads import start_thread
 from cfetch.manifest.plan import Plan
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import MICRO, MOST_FILES, choose_target
-from cfetch.tasks.shares.dealing import ShareSource, Turn, Units
+from cfetch.tasks.shares.dealing import ShareSource, Units
 from cfetch.tasks.shares.placed_batches import PlacedBatches, Placing
 from cfetch.tasks.shares.protocol import Committed, Failed, Fenced, Phase
 from cfetch.tasks.shares.protocol import Event as UnitEvent
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.work import Share, Turn
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -16,10 +16,10 @@ from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.spark import claiming
 from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer, read_order
-from cfetch.tasks.hub.messages import ShareEnded
+from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
-from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.work import Turn
 from tests.engine.drive import tree
 from tests.tasks.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
@@ -184,7 +184,7 @@ def test_the_fault_of_a_volume_moves_its_batches_and_that_of_a_machine_does_not(
     with served(FILES) as origin, dealing(tmp_path, origin) as (spec, placed, dealer):
         task = dealer.claim("a")
         assert [path.name for path in Path(spec.grants).iterdir()] == [f"t{task}"]
-        dealer.end(ShareEnded(task=task, fault="full", is_volumes=is_volumes, no_room=True))
+        dealer.end(ShareEnded(task=task, fault=TaskFault("full", is_volumes=is_volumes, no_room=True)))
         assert placed.said == [("refused", 1, True) if is_volumes else ("buried", 1)]
         assert list(Path(spec.grants).iterdir()) == []
         dealer.end(ShareEnded(task=task))  # late

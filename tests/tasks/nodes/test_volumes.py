@@ -26,8 +26,7 @@ from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
-from cfetch.tasks.shares.dealing import Turn
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.course import Course
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table
@@ -138,7 +137,7 @@ def table(tmp_path):
 
 def test_a_dead_node_is_fenced_before_others_get_its_share(table):
     """It may only stand still; its task loses the grant first, then its directory, and then its share."""
-    assert table.give().task == 1
+    assert table.give().turn.task == 1
     assert table.mail.is_granted(1)
     table.beats.is_dead = True
     table.said.clear()
@@ -149,12 +148,12 @@ def test_a_dead_node_is_fenced_before_others_get_its_share(table):
 
 def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table):
     """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
-    assert table.give().task == 1
+    assert table.give().turn.task == 1
     table.said.clear()
     table.mail.ask(Ask(node="b", number=2, refused=Refusal(1, "is full", no_room=True)))
     table.hear()
     assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
-    assert table.give().task == 2
+    assert table.give().turn.task == 2
     table.mail.ask(Ask(node="b", number=3, refused=Refusal(2, "does not answer")))
     table.hear()
     assert table.give() is None
@@ -162,12 +161,12 @@ def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table
 
 def test_a_node_whose_process_has_died_gets_the_share_again(table):
     """Only what the desk has given it, and once; what has its receipt is brought."""
-    assert table.give().task == 1
-    assert table.give(dead=1).task == 2
+    assert table.give().turn.task == 1
+    assert table.give(dead=1).turn.task == 2
     assert ("bury", 1) in table.said
     (table.receipts / "share-1-000001").touch()
     table.said.clear()
-    assert table.give(dead=2).task == 3
+    assert table.give(dead=2).turn.task == 3
     assert [said for said in table.said if said[0] != "renew"] == [("end", 2)]
 
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from cfetch.tasks.hub.account import Account
-from cfetch.tasks.shares.dealing import LEASE_S, TICK_S, CutShares, OwnShares, Turn
+from cfetch.tasks.shares.dealing import LEASE_S, TICK_S, CutShares, OwnShares
+from cfetch.tasks.shares.work import Turn
 
 NO_PLAN: Any = None
 
@@ -36,7 +37,7 @@ def test_a_share_is_copied_only_if_its_task_has_been_silent_while_this_process_w
     assert [dealt.shares.take(), dealt.shares.take()] == [first, second]
     dealt.now_s = 10 * LEASE_S
     assert dealt.wait(LEASE_S - TICK_S, second) is None
-    assert dealt.wait(1, second) == Turn(0, 3, is_copy=True)
+    assert dealt.wait(1, second) == Turn(0, 3, attempt=1)
     assert dealt.wait(LEASE_S - 1, second) is None
     assert dealt.wait(LEASE_S, second) is None  # two have the one, and the other lives
     dealt.shares.end(Turn(0, 3))
@@ -57,7 +58,7 @@ def test_the_share_of_a_dead_task_goes_on_unless_its_receipt_or_a_copy_is_there(
     assert dealt.shares.take_again(second) is None
     assert not dealt.shares.is_mine(second)
     assert dealt.wait(LEASE_S - 1) is None
-    assert dealt.wait(1) == Turn(0, 5, is_copy=True)
+    assert dealt.wait(1) == Turn(0, 5, attempt=1)
     assert dealt.shares.take_again(Turn(0, 3)) is None
     assert not dealt.shares.is_over()
     dealt.shares.end(Turn(0, 5))

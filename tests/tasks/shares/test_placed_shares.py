@@ -50,7 +50,7 @@ def test_a_share_that_was_lost_goes_to_the_next_one_who_sees_its_volume(tmp_path
         assert second is None or second.share != first.share
         again = placed.take([here])
         assert again is not None
-        assert (again.share, again.is_copy) == (first.share, False)
+        assert (again.share, again.attempt) == (first.share, 0)
         assert again.task != first.task
         assert placed.fill(again.share) == content
 

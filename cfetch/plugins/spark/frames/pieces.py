@@ -41,7 +41,7 @@ from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
 from cfetch.tasks.shares.task import Beside, bring_share
 from cfetch.tasks.shares.task_destination import TaskDestination, directory_destination, store_destination
-from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+from cfetch.tasks.shares.work import RunSpec, Share, Turn
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -188,7 +188,7 @@ def _bring_shared(work: PieceWork, rows: UrlRows) -> ShareResult:
         require_on_executor(Path(spec.receipts))
     share = Share(rows.entries, work.sharers)
     log, beside = work.begin_log()
-    result = find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), beside)
+    result = find_or_bring(spec, share, Turn(number, number, 0, name_executor()), beside)
     work.end_log(log)
     return result
 
@@ -228,9 +228,9 @@ def _bring_alone(
     for directory in (receipts, Path(destination.fence)):
         with on_disk(directory):
             make_private(directory)
-    copy = TaskCopy(0, task, 0, name_executor())
+    turn = Turn(0, task, 0, name_executor())
     log, beside = work.begin_log()
-    bring_share(spec, Share(entries, work.sharers), copy, **beside._asdict())
+    bring_share(spec, Share(entries, work.sharers), turn, **beside._asdict())
     work.end_log(log)
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None

@@ -44,7 +44,7 @@ from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
 from cfetch.tasks.shares.apart import bring_apart
 from cfetch.tasks.shares.task import Apart
-from cfetch.tasks.shares.work import Share, TaskCopy
+from cfetch.tasks.shares.work import Share, Turn
 
 if TYPE_CHECKING:
     from cfetch.plugins.spark.frames.shard_store import ShardStore
@@ -111,7 +111,7 @@ def group_shards(shards: Iterator[Planned]) -> Iterator[list[Planned]]:
         yield group
 
 
-def stage_shards(job: ShardJob, group: Sequence[Planned], *, copy: TaskCopy) -> list[str]:
+def stage_shards(job: ShardJob, group: Sequence[Planned], *, turn: Turn) -> list[str]:
     """Bring the files of tables and write a shard of each to the stage, on an executor; their names there.
 
     Each table has a place, a name for this part of the frame. A shard without failures that is there already
@@ -127,7 +127,7 @@ def stage_shards(job: ShardJob, group: Sequence[Planned], *, copy: TaskCopy) -> 
     missing = _list_missing(job, made)
     if missing:
         with make_scratch() as scratch:
-            _bring_shards(job, missing[::-1] if copy.attempt else missing, copy, scratch)
+            _bring_shards(job, missing[::-1] if turn.attempt else missing, turn, scratch)
     return names
 
 
@@ -198,7 +198,7 @@ def _list_missing(job: ShardJob, made: Sequence[_MadeShard]) -> list[_MadeShard]
     return [shard for shard in made if shard.name not in complete]
 
 
-def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scratch: Path) -> None:
+def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], turn: Turn, scratch: Path) -> None:
     """Bring all files with one pool, and write each shard when its last file has ended."""
     numbers = count()
     streamed = [
@@ -210,7 +210,7 @@ def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scr
 
     def write(number: int) -> None:
         made[number].write(
-            ShareResult(copy.executor, streamed[number].records), streamed[number].spool, scratch
+            ShareResult(turn.executor, streamed[number].records), streamed[number].spool, scratch
         )
 
     with_files = [number for number, shard in enumerate(streamed) if shard.entries]
@@ -229,7 +229,7 @@ def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scr
     try:
         if stream.entries:
             share = Share(stream.entries, job.work.sharers)
-            bring_apart(job.work.spec, share, copy, beside, Apart(stream.volume, stream.commit_by))
+            bring_apart(job.work.spec, share, turn, beside, Apart(stream.volume, stream.commit_by))
     finally:
         stream.close()
     job.work.end_log(log)

@@ -40,6 +40,7 @@ from tests.volumes.conftest import namespaces
 __all__ = ["namespaces"]
 KIB = 1 << 10
 NO_PLAN: Any = None
+NO_TABLE: Any = None
 
 
 def double(**facts) -> Any:
@@ -272,8 +273,7 @@ def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
     roots, emitted = (tmp_path / "a", tmp_path / "b"), []
     monkeypatch.setattr(engine, "count_completed", lambda table, instant: completed)
     tasks = double(roots=roots, blind=roots[1:], is_whole=True)
-    here = double(table=None, clock=None)
-    nodes = NodesEngine(plan, roots[0], tmp_path, Settings(), here, tasks, origin=NO_PLAN)
+    nodes = NodesEngine(tasks, double(plan=plan, root=roots[0], volumes=roots), NO_TABLE)
     driver = double(
         emit_unreported=lambda root, looks=True: emitted.append(root.name + ("" if looks else ", surely"))
     )

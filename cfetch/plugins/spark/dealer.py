@@ -4,7 +4,6 @@ A share goes to its task as a file in a directory that all executors see, as it 
 its number. The file is the task's grant too (``RunSpec.grants``): it goes when the share does.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +14,12 @@ from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.tasks.hub.messages import ShareEnded
+from cfetch.tasks.shares.dealing import ShareGiver
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.salvage import bury_on_volume
 from cfetch.tasks.shares.work import Order, RunSpec, Turn
 
 MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks
-TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
 def _find_order(spec: RunSpec, task: int) -> Path:
@@ -38,35 +37,20 @@ def read_order(spec: RunSpec, task: int) -> Order:
         raise LocalFault(f"{path} cannot be read as it was written; run the same command again") from None
 
 
-class ShareDealer:
+class ShareDealer(ShareGiver):
     """Implements ``Dealer``. ``forget``: the hub forgets a task that has died.
 
-    ``failure``: with what the run ends early; ``ended``: how many shares have been brought to their end.
+    ``ended``: how many shares have been brought to their end.
     """
 
     def __init__(self, placed: PlacedShares, spec: RunSpec, forget: Callable[[int], None]) -> None:
+        super().__init__(placed)
         self._placed = placed
         self._spec = spec
         self._forget = forget
-        self._changed = threading.Condition()
         self._turns: dict[int, Turn] = {}  # of the tasks that have shares
         self._deaths: dict[int, tuple[int, int]] = {}  # by share, with the entries that were left
-        self._driver_turns = 0
-        self._is_stopping = False
         self.ended = 0
-        self.failure: BaseException | None = None
-
-    def note_driver_turn(self) -> None:
-        """The driver has read the receipts that were there."""
-        with self._changed:
-            self._driver_turns += 1
-            self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Give no further share."""
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify_all()
 
     @property
     def is_over(self) -> bool:
@@ -114,9 +98,7 @@ class ShareDealer:
             elif not isinstance(fault := ended.fault.restore(), VolumeFault):
                 self._take_back(turn)  # the executor cannot work, and Spark hears of it from the task
             elif self._placed.is_mine(turn):
-                self._wait_for_receipts()
-                if not self._placed.move(turn, fault):
-                    raise fault
+                self._move(turn, fault)
                 self._withdraw(turn)
 
     def lose(self, task: int) -> None:
@@ -141,19 +123,13 @@ class ShareDealer:
         self._withdraw(turn)
         self._forget(turn.task)
         bury_on_volume(self._placed, self._spec, turn.task, moves=False)
-        self._wait_for_receipts()
+        self.wait_for_receipts()
         self._placed.bury(turn)
 
     def _withdraw(self, turn: Turn) -> None:
         path = _find_order(self._spec, turn.task)
         with on_disk(path):
             path.unlink(missing_ok=True)
-
-    def _wait_for_receipts(self) -> None:
-        """Wait until the driver has read what the task has left."""
-        with self._changed:
-            end = self._driver_turns + TURNS
-            self._changed.wait_for(lambda: self._driver_turns >= end or self._is_stopping)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -163,6 +139,4 @@ class ShareDealer:
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             with self._changed:
                 if not self._is_stopping:
-                    self.failure = self.failure or error
-                self._is_stopping = True
-                self._changed.notify_all()
+                    self.fail(error)

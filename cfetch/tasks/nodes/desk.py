@@ -7,10 +7,8 @@ place, while they go to another volume.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.threads import start_thread
@@ -18,20 +16,13 @@ from cfetch.storage.files import on_disk, replace_file
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import BuryTask
+from cfetch.tasks.shares.dealing import BuryTask, ShareGiver
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import Turn
 
 LOOK_S = 0.2  # between looks at what nodes ask: half of the time that a node without work waits
 HEAR_S = 1.0  # between looks whether they live
 SPARED_S = 300.0  # for which a node gets no share for a volume that has failed there: only it may see it so
-
-
-class Crew(NamedTuple):
-    """What the desk needs of the leader's own processes."""
-
-    wait_for_receipts: Callable[[], None]
-    fail: Callable[[BaseException], None]
 
 
 class Desk:
@@ -56,10 +47,10 @@ class Desk:
         self._waited_s = self._heard_s = 0.0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self._crew: Crew | None = None
+        self._crew: ShareGiver | None = None
 
-    def start(self, crew: Crew) -> None:
-        """Begin; called once."""
+    def start(self, crew: ShareGiver) -> None:
+        """Begin; called once. ``crew``: the leader's own processes."""
         self._crew = crew
         self._thread = start_thread(self._serve, "desk")
 

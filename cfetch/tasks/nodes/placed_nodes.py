@@ -21,7 +21,7 @@ from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.nodes.asking import GRANTS, Mail
 from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.nodes.board import SharedJob, write_job
-from cfetch.tasks.nodes.desk import Crew, Desk
+from cfetch.tasks.nodes.desk import Desk
 from cfetch.tasks.nodes.engine import Here, NodePart, board_of
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.processes.child_processes import ChildProcesses
@@ -56,7 +56,7 @@ class LeadingTasks(NodePart):
         """Start the processes, and open the desk."""
         crew = super().start(spec, account, hub)
         assert self._desk is not None
-        self._desk.start(Crew(crew.wait_for_receipts, crew.fail))
+        self._desk.start(crew)
         return crew
 
     def _open_source(self, started: Started) -> ShareSource:

@@ -1,6 +1,7 @@
 """Deals the units of a plan out to tasks, by the state table of ``protocol.py``.
 
-``Units`` are the states of all shares, for every source of shares. ``OwnShares`` is for a driver whose tasks
+``Units`` are the states of all shares, for every source of shares, and ``ShareGiver`` is what all have in
+common who give shares out: to processes, or to tasks of Spark. ``OwnShares`` is for a driver whose tasks
 are its own children: it learns of their deaths for certain, and their signs of life renew their leases. A
 child that stands still keeps its share from nobody: once everything else has been dealt out, an idle child
 brings a copy of what it has not reported.
@@ -33,6 +34,7 @@ from cfetch.tasks.shares.protocol import (
 from cfetch.tasks.shares.protocol import Event as UnitEvent
 from cfetch.tasks.shares.work import Share, Turn
 
+TURNS = 2  # of the driver, after which it has read all receipts that were there before
 LEASE_S = 10.0  # ten signs of life; a task that is only slow does no harm to its copy
 TICK_S = 2.0  # of the clock of leases: if this process itself stood still, tasks are blamed for one tick only
 
@@ -99,6 +101,50 @@ class BuryTask(Protocol):
 
     def __call__(self, task: int, *, moves: bool = True) -> None:
         """``moves``: nothing of the task can write any more; otherwise its parts are copied."""
+
+
+class ShareGiver:
+    """Gives the shares of a source to tasks, until the run stops. Thread-safe.
+
+    ``failure``: with what the run ends early.
+    """
+
+    def __init__(self, source: ShareSource) -> None:
+        self._source = source
+        self._changed = threading.Condition()
+        self._driver_turns = 0
+        self._is_stopping = False
+        self.failure: BaseException | None = None
+
+    def stop(self) -> None:
+        """Give no further share."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """End the run early with this error, unless another one has ended it."""
+        with self._changed:
+            self.failure = self.failure or error
+            self.stop()
+
+    def note_driver_turn(self) -> None:
+        """Note that the driver has read the receipts that were there, and does so again."""
+        with self._changed:
+            self._driver_turns += 1
+            self._changed.notify_all()
+
+    def wait_for_receipts(self) -> None:
+        """Wait until the driver has read what a task has left."""
+        with self._changed:
+            end = self._driver_turns + TURNS
+            self._changed.wait_for(lambda: self._driver_turns >= end or self._is_stopping)
+
+    def _move(self, turn: Turn, fault: VolumeFault) -> None:
+        """Let other volumes take what one refuses; if there is none, the fault ends the run."""
+        self.wait_for_receipts()
+        if not self._source.move(turn, fault):
+            self.fail(fault)
 
 
 class Units:

@@ -21,7 +21,7 @@ from cfetch.tasks.nodes import engine, joining
 from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
 from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
-from cfetch.tasks.nodes.desk import Crew, Desk
+from cfetch.tasks.nodes.desk import Desk
 from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
@@ -111,13 +111,17 @@ def table(tmp_path):
             placed: Any = Placed(self.said)
             self.placed = placed
             self.desk = Desk(self.mail, placed, self.receipts, 1, beats, self.bury)
-            self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), self.fail)
+            crew: Any = self
+            self.desk._crew = crew
             self.run = LeadersRun(self.receipts, 1, lambda: True)
             self.remote = RemoteShares(NO_PLAN, self.mail, beats, self.run, [0])
 
         def bury(self, task, *, moves=True):
             assert not self.mail.is_granted(task)
             self.said.append(("fence", task))
+
+        def wait_for_receipts(self):
+            self.said.append(("read receipts",))
 
         def fail(self, error):
             raise error

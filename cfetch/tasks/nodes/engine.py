@@ -120,17 +120,22 @@ class JoinedGuard:
 
 def is_open_to_nodes(state: Path, instant: str, epoch: int) -> bool:
     """Whether the run of an epoch shares its plan with other nodes, or is about to do so."""
-    return board_of(state / "plans" / instant, epoch).is_dir()
+    return _board_of(state / "plans" / instant, epoch).is_dir()
 
 
 def find_board(state: Path, instant: str, epoch: int) -> SharedJob | None:
     """The job of the run that holds the plan; None: it is not there yet. Raises LocalFault."""
-    return read_job(board_of(state / "plans" / instant, epoch))
+    return read_job(_board_of(state / "plans" / instant, epoch))
 
 
-def board_of(directory: Path, epoch: int) -> Path:
+def _board_of(directory: Path, epoch: int) -> Path:
     """The board of an epoch, in the directory of a plan."""
     return directory / f"shares-{epoch}"
+
+
+def find_own_board(spec: RunSpec) -> Path:
+    """The board of a run."""
+    return _board_of(Path(spec.receipts).parent, spec.epoch)
 
 
 class NodePart(LocalTasks):
@@ -191,7 +196,7 @@ class NodeTasks(NodePart):
 
     def _open_source(self, started: Started) -> ShareSource:
         spec = started.spec
-        directory = board_of(Path(spec.receipts).parent, spec.epoch)
+        directory = find_own_board(spec)
         if self.leads:
             job = SharedJob(
                 members=[list(members) for members in self._cut.members],

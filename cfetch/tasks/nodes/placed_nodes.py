@@ -22,7 +22,7 @@ from cfetch.tasks.nodes.asking import GRANTS, Mail
 from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.nodes.board import SharedJob, write_job
 from cfetch.tasks.nodes.desk import Desk
-from cfetch.tasks.nodes.engine import Here, NodePart, board_of
+from cfetch.tasks.nodes.engine import Here, NodePart, find_own_board
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
 from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.processes.engine import Started
@@ -62,7 +62,7 @@ class LeadingTasks(NodePart):
     def _open_source(self, started: Started) -> ShareSource:
         placed, spec = super()._open_source(started), started.spec
         assert isinstance(placed, PlacedShares)
-        board, table = board_of(Path(spec.receipts).parent, spec.epoch), self._table
+        board, table = find_own_board(spec), self._table
         beats = NodeBeats(board, spec.epoch, table.node, table.heartbeats)
         mail = Mail(board)
         mail.open()
@@ -104,12 +104,12 @@ class JoinedTasks(NodePart):
 
     def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:
         """Start this node's processes, each of which looks whether it still has its share."""
-        grants = str(board_of(Path(spec.receipts).parent, spec.epoch) / GRANTS)
+        grants = str(find_own_board(spec) / GRANTS)
         return super().start(msgspec.structs.replace(spec, grants=grants), account, hub)
 
     def _open_source(self, started: Started) -> ShareSource:
         spec = started.spec
-        board, table = board_of(Path(spec.receipts).parent, spec.epoch), self._table
+        board, table = find_own_board(spec), self._table
 
         def has_leader() -> bool:
             """Whether the run of the leader goes on."""

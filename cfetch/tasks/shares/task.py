@@ -78,10 +78,17 @@ SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
 
 
 class Beside(NamedTuple):
-    """What a caller of ``bring_share`` adds to a task."""
+    """What a caller of ``bring_share`` adds to a task.
+
+    ``open_links``: where fresh links come from, opened in the task's event loop; None: from what the spec
+    names. ``listener`` gets all events.
+    """
 
     open_links: OpenLinks | None
     listener: Listener | None
+
+
+NOTHING_BESIDE = Beside(None, None)
 
 
 class Apart(NamedTuple):
@@ -152,13 +159,11 @@ def bring_share(
     turn: Turn,
     *,
     on_life: Callable[[], None] = lambda: None,
-    open_links: OpenLinks | None = None,
-    listener: Listener | None = None,
+    beside: Beside = NOTHING_BESIDE,
 ) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
 
-    ``on_life`` is called again and again while the work moves. ``open_links``: where fresh links come from,
-    opened in the task's event loop; None: from what ``spec`` names. ``listener`` gets all events.
+    ``on_life`` is called again and again while the work moves.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
@@ -169,9 +174,7 @@ def bring_share(
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(
-            run_pool(spec, share, turn, reporter, on_life, Beside(open_links, listener))
-        )
+        fault, learned = runner.run(run_pool(spec, share, turn, reporter, on_life, beside))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault

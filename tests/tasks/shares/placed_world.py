@@ -296,7 +296,7 @@ class World:
 
     def numbers_of(self, turn):
         """The batches of a share."""
-        return self.placed._shares._dealt[turn.share].batches
+        return self.placed._dealt[turn.share].batches
 
     # the run
 

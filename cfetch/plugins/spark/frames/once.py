@@ -32,11 +32,10 @@ from cfetch.tasks.hub.receipts import (
     read_result,
     share_receipt_name,
 )
-from cfetch.tasks.shares.task import Beside, bring_share
+from cfetch.tasks.shares.task import NOTHING_BESIDE, Beside, bring_share
 from cfetch.tasks.shares.work import RunSpec, Share, Turn
 
 EPOCH = 1  # always the same, as no task takes over a share: its lock is held or free
-NOTHING_BESIDE = Beside(None, None)
 _FAILED = "failed-"  # before the number of a share: some of its files have failed
 _AGAIN = "again-"  # the same, and these files have to be tried again
 _LOCKS = "the data source needs a shared file system with file locks"
@@ -122,7 +121,7 @@ def _bring_rest(
         make_private(directory)
         if (directory / f"t{turn.task}").exists():
             shutil.rmtree(directory / f"t{turn.task}")  # parts of a killed task, as we have the lock now
-    outcome = bring_share(spec, share._replace(entries=left), turn, on_life=renew, **beside._asdict())
+    outcome = bring_share(spec, share._replace(entries=left), turn, on_life=renew, beside=beside)
     receipt = read_result(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")

@@ -230,7 +230,7 @@ def _bring_alone(
             make_private(directory)
     turn = Turn(0, task, 0, name_executor())
     log, beside = work.begin_log()
-    bring_share(spec, Share(entries, work.sharers), turn, **beside._asdict())
+    bring_share(spec, Share(entries, work.sharers), turn, beside=beside)
     work.end_log(log)
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None

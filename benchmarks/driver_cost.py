@@ -115,6 +115,7 @@ class _Tasks:
     sweeps = False
     slots = 2
     learned = NOTHING
+    roots: tuple[Path, ...] = ()
 
     def __init__(self, files: int, share: int, part: int) -> None:
         self._files, self._share, self._part = files, share, part

@@ -49,15 +49,15 @@ def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge,
 
     several = context.volumes if len(context.volumes.roots) > 1 else None
     tasks = LocalTasks(plan, context.settings, processes, context.clock, several)
-    return ShareEngine(tasks, _set_up(plan, context, knowledge, tasks.roots))
+    return ShareEngine(tasks, _set_up(plan, context, knowledge))
 
 
-def _set_up(plan: Plan, context: RunContext, knowledge: Knowledge, roots: tuple[Path, ...]) -> "DriverSetup":
-    """The facts of a run by processes; ``roots``: the volumes, if there are several."""
+def _set_up(plan: Plan, context: RunContext, knowledge: Knowledge) -> "DriverSetup":
+    """The facts of a run by processes."""
     from cfetch.tasks.shares.driver import DriverSetup
 
     root, origin = context.volumes.local[0].root, context.renewal.origin
-    return DriverSetup(plan, root, context.state, context.settings, origin, context.clock, knowledge, roots)
+    return DriverSetup(plan, root, context.state, context.settings, origin, context.clock, knowledge)
 
 
 def make_nodes_engine(
@@ -99,7 +99,7 @@ def make_nodes_engine(
         tasks = LeadingTasks(plan.here, volumes, settings, here)
     else:
         tasks = JoinedTasks(plan.here, volumes, settings, here, joined)
-    return NodesEngine(tasks, _set_up(plan.here, context, knowledge, tasks.roots), table)
+    return NodesEngine(tasks, _set_up(plan.here, context, knowledge), table)
 
 
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:

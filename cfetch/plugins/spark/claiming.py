@@ -28,14 +28,13 @@ from cfetch.tasks.hub.messages import (
     StillAlive,
     TaskFault,
 )
-from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task import STILL_S, bring_share
 from cfetch.tasks.shares.task_destination import is_granted
 from cfetch.tasks.shares.work import RunSpec
 
 ANSWER_S = 30.0  # the hub answers a claim within 5 s, or the driver stands still
 UNHEARD_S = 120.0  # for which a task tries to reach the hub before it fails
 AGAIN_S = 1.0
-STILL_S = 180.0  # work may stand still for so long while a slow disk flushes
 
 BROKEN = (OSError, EOFError, *NOT_DECODED)  # TimeoutError is one of the first
 

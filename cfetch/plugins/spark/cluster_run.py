@@ -56,6 +56,7 @@ class SparkTasks:
     longest_pause_s = float("inf")
     leads = True
     sweeps = True  # a killed Python worker removes nothing
+    roots: tuple[Path, ...] = ()
     learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
 
     def __init__(self, plan: Frozen, settings: Settings) -> None:

@@ -14,12 +14,10 @@ from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
 from cfetch.tasks.hub.messages import ShareEnded
-from cfetch.tasks.shares.dealing import ShareGiver
+from cfetch.tasks.shares.dealing import MOST_DEATHS, ShareGiver
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.salvage import bury_on_volume
 from cfetch.tasks.shares.work import Order, RunSpec, Turn
-
-MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks
 
 
 def _find_order(spec: RunSpec, task: int) -> Path:

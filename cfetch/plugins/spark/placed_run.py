@@ -55,6 +55,7 @@ class PlacedSparkTasks(SparkTasks):
     def __init__(self, plan: Plan, volumes: Volumes, settings: Settings, clock: Clock) -> None:
         super().__init__(plan, settings)
         self.trusts_receipts = False  # what stands on the volumes is looked up when batches are placed
+        self.roots = tuple(volume.root for volume in volumes.local)
         self._whole = plan
         self._volumes = volumes
         self._clock = clock

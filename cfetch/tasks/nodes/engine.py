@@ -48,7 +48,7 @@ class NodesEngine(ShareEngine):
         self._files = len(setup.plan)
         self._table = table
         self._tasks = tasks
-        self._roots = setup.volumes or (Path(setup.root),)
+        self._roots = tasks.roots or (Path(setup.root),)
 
     @property
     def unseen(self) -> Sequence[Path]:

@@ -29,11 +29,9 @@ from cfetch.tasks.processes.messages import (
     pack_message,
     read_message,
 )
-from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task import STILL_S, bring_share
 from cfetch.tasks.shares.work import Order, RunSpec
 from cfetch.timeline.heartbeat import Heartbeats
-
-STILL_S = 180.0  # work may stand still for so long while a slow disk flushes; heartbeats expire then, too
 
 
 class Signs:

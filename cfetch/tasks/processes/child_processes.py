@@ -15,10 +15,9 @@ from cfetch.base.events import Event, VolumeView
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
 from cfetch.tasks.processes.worker import SILENT_S, Worker
-from cfetch.tasks.shares.dealing import ShareGiver, ShareSource
+from cfetch.tasks.shares.dealing import MOST_DEATHS, ShareGiver, ShareSource
 from cfetch.tasks.shares.work import Order, RunSpec, Turn
 
-MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
 LOOK_S = 1.0  # between looks for a share that another task has lost
 
 

@@ -69,7 +69,9 @@ class LocalTasks:
         self._cut = CutShares(plan, (), ())
         self._name = ""
         self._pace = ExpectedPace(concurrency=max(1, settings.concurrency // processes))
-        self.roots = () if volumes is None else tuple(volume.root for volume in volumes.local)
+        self.roots: tuple[Path, ...] = (
+            () if volumes is None else tuple(volume.root for volume in volumes.local)
+        )
         self.slots = processes
 
     @contextmanager

@@ -34,6 +34,7 @@ from cfetch.tasks.shares.protocol import (
 from cfetch.tasks.shares.protocol import Event as UnitEvent
 from cfetch.tasks.shares.work import Share, Turn
 
+MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks
 TURNS = 2  # of the driver, after which it has read all receipts that were there before
 LEASE_S = 10.0  # ten signs of life; a task that is only slow does no harm to its copy
 TICK_S = 2.0  # of the clock of leases: if this process itself stood still, tasks are blamed for one tick only

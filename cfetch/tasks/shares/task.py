@@ -71,6 +71,7 @@ LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no 
 SHOWN = 512  # attempts that all tasks together report to the driver
 MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a beat holds twice as many
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
+STILL_S = 180.0  # work may stand still for so long while a slow disk flushes; heartbeats expire then, too
 UNKNOWN = -1
 OpenLinks = Callable[[ExitStack], UrlRefresher]  # the stack closes it
 LEAST_FIRST = 2  # slots with which a task begins at a host, however many others do

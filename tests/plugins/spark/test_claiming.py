@@ -15,10 +15,11 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.spark import claiming
-from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer, read_order
+from cfetch.plugins.spark.dealer import ShareDealer, read_order
 from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
+from cfetch.tasks.shares.dealing import MOST_DEATHS
 from cfetch.tasks.shares.work import Turn
 from tests.engine.drive import tree
 from tests.tasks.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest

@@ -277,7 +277,7 @@ def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
     roots, emitted = (tmp_path / "a", tmp_path / "b"), []
     monkeypatch.setattr(engine, "count_completed", lambda table, instant: completed)
     tasks = double(roots=roots, blind=roots[1:], is_whole=True)
-    nodes = NodesEngine(tasks, double(plan=plan, root=roots[0], volumes=roots), NO_TABLE)
+    nodes = NodesEngine(tasks, double(plan=plan, root=roots[0]), NO_TABLE)
     driver = double(
         emit_unreported=lambda root, looks=True: emitted.append(root.name + ("" if looks else ", surely"))
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from cfetch.base.errors import Held, LocalFault
 from cfetch.base.records import FileRecord
@@ -44,11 +44,23 @@ RENEW_S = 2.0
 LOOK_S = 0.25  # of those who wait
 
 
-class LockTurn(NamedTuple):
-    """The right to bring something. ``number``: how many have stood still before; ``renew`` as work moves."""
+class HeldLock:
+    """The right to bring something, by the lock of a file. ``number``: how many have stood still before.
 
-    number: int
-    renew: Callable[[], None]
+    Without a file nobody else brings it.
+    """
+
+    def __init__(self, number: int = 0, file: IO[bytes] | None = None) -> None:
+        self.number = number
+        self._file = file
+        self._next_s = 0.0
+
+    def renew(self) -> None:
+        """Tell those who wait for the lock that the work moves."""
+        if self._file is not None and time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + RENEW_S
+            with suppress(OSError):  # others would bring the same beside this task
+                os.utime(self._file.fileno())
 
 
 def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
@@ -69,7 +81,7 @@ def find_or_bring(spec: RunSpec, share: Share, turn: Turn, beside: Beside = NOTH
     """
     receipt = _find_receipt(spec, share, turn.share)
     if receipt is None:
-        with take_turn(Path(spec.receipts, f"lock-{turn.share:06d}")) as lock:
+        with hold_renewed_lock(Path(spec.receipts, f"lock-{turn.share:06d}")) as lock:
             receipt = _find_receipt(spec, share, turn.share)
             if receipt is None:
                 receipt = _bring_rest(spec, share, _name_turn(turn, lock), beside, lock.renew)
@@ -93,7 +105,7 @@ def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
     return [record for record in receipt.records if record.id in wanted]
 
 
-def _name_turn(turn: Turn, lock: LockTurn) -> Turn:
+def _name_turn(turn: Turn, lock: HeldLock) -> Turn:
     """The turn with a number of its own, as another one that stands still may wake up."""
     if not lock.number:
         return turn
@@ -162,7 +174,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def take_turn(path: Path) -> Iterator[LockTurn]:
+def hold_renewed_lock(path: Path) -> Iterator[HeldLock]:
     """Keep all others out of the ``with`` for as long as its work moves. Raises LocalFault.
 
     One that waits for somebody who stands still goes on beside it, and others wait for that one then.
@@ -171,7 +183,7 @@ def take_turn(path: Path) -> Iterator[LockTurn]:
         own = path.with_name(f"{path.name}-{number}") if number else path
         with _open_lock(own) as file:
             if _wait_for_turn(file, own):
-                yield LockTurn(number, _Renewal(file))
+                yield HeldLock(number, file)
                 return
 
 
@@ -189,20 +201,6 @@ def _wait_for_turn(file: IO[bytes], path: Path) -> bool:
         elif time.monotonic() - since_s > SILENT_S:
             return False
         time.sleep(LOOK_S)
-
-
-class _Renewal:
-    """Tells those who wait for the lock of a file that the work moves."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._next_s = 0.0
-
-    def __call__(self) -> None:
-        if time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + RENEW_S
-            with suppress(OSError):  # others would bring the same beside this task
-                os.utime(self._file.fileno())
 
 
 def _open_lock(path: Path) -> IO[bytes]:

@@ -19,32 +19,26 @@ import msgspec
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, replace_file
+from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.shares.task_destination import is_granted
 from cfetch.tasks.shares.work import Turn
 
 ASKS, GIVEN, GRANTS = "asks", "given", "grants"
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """What a volume has refused to a task; ``no_room``: it is full."""
-
-    task: int
-    why: str
-    no_room: bool = False
-
-
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """The word of a node, with its ``number`` among the words of this node.
 
     ``volumes``: the numbers of those that it sees; if there are any, it wants a share for one of them.
-    ``dead``: a task of its own that has died, whose parts it has kept. ``refused``: what it could not write.
+    ``dead``: a task of its own that has died, whose parts it has kept. ``refused``: the share that a
+    volume has refused to one of its tasks.
     """
 
     node: str
     number: int
     volumes: list[int] = []
     dead: int | None = None
-    refused: Refusal | None = None
+    refused: ShareEnded | None = None
 
     @property
     def name(self) -> str:

@@ -134,13 +134,16 @@ class Desk:
 
     def _move(self, ask: Ask) -> None:
         assert ask.refused is not None
+        assert ask.refused.fault is not None
         volume = self._placed.find_volume(ask.refused.task)
         turn = self._take_back(ask.refused.task)
         if turn is None or volume is None:
             return
-        if not ask.refused.no_room:
+        fault = ask.refused.fault.restore()
+        assert isinstance(fault, VolumeFault)
+        if not fault.no_room:
             self._spared[ask.node, volume] = self._waited_s + SPARED_S
-        self._placed.move(turn, VolumeFault(ask.refused.why, no_room=ask.refused.no_room))
+        self._placed.move(turn, fault)
 
     def _give(self, ask: Ask) -> Given | None:
         volumes = [

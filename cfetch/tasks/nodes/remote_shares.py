@@ -10,8 +10,9 @@ from pathlib import Path
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.manifest.plan import Plan
 from cfetch.storage.files import on_disk
+from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
-from cfetch.tasks.nodes.asking import Ask, Given, Mail, Refusal, find_over
+from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.work import Share, Turn
@@ -114,8 +115,9 @@ class RemoteShares(ShareSource):
 
     def move(self, turn: Turn, fault: VolumeFault) -> bool:
         """Say that the volume refuses the share. The leader looks by itself whether files have gone there."""
+        said = TaskFault(str(fault), is_volumes=True, no_room=fault.no_room)
         with self._lock:
-            self._put(refused=Refusal(turn.task, str(fault), fault.no_room))
+            self._put(refused=ShareEnded(task=turn.task, fault=said))
         return True
 
     def is_mine(self, turn: Turn) -> bool:
@@ -161,7 +163,7 @@ class RemoteShares(ShareSource):
         return given.turn
 
     def _put(
-        self, volumes: Collection[int] = (), dead: int | None = None, refused: Refusal | None = None
+        self, volumes: Collection[int] = (), dead: int | None = None, refused: ShareEnded | None = None
     ) -> str:
         self._asked += 1
         ask = Ask(node=self._name, number=self._asked, volumes=list(volumes), dead=dead, refused=refused)

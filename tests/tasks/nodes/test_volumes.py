@@ -17,8 +17,9 @@ from cfetch.base.errors import ConfigError, Held, LocalFault, VolumeFault
 from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
 from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.nodes import engine, joining
-from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
+from cfetch.tasks.nodes.asking import Ask, Mail, find_over
 from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
 from cfetch.tasks.nodes.desk import Desk
@@ -46,6 +47,11 @@ NO_TABLE: Any = None
 def double(**facts) -> Any:
     """Something that has only these facts."""
     return SimpleNamespace(**facts)
+
+
+def refusal(task, why, *, no_room=False):
+    """The word that a volume has refused a share."""
+    return ShareEnded(task=task, fault=TaskFault(why, is_volumes=True, no_room=no_room))
 
 
 class Placed:
@@ -155,11 +161,11 @@ def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table
     """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
     assert table.give().turn.task == 1
     table.said.clear()
-    table.mail.ask(Ask(node="b", number=2, refused=Refusal(1, "is full", no_room=True)))
+    table.mail.ask(Ask(node="b", number=2, refused=refusal(1, "is full", no_room=True)))
     table.hear()
     assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
     assert table.give().turn.task == 2
-    table.mail.ask(Ask(node="b", number=3, refused=Refusal(2, "does not answer")))
+    table.mail.ask(Ask(node="b", number=3, refused=refusal(2, "does not answer")))
     table.hear()
     assert table.give() is None
 

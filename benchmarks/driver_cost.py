@@ -30,7 +30,7 @@ from cfetch.show.metrics import MetricsFile
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from cfetch.tasks.shares.task import Reporter
-from cfetch.tasks.shares.work import RunSpec, TaskCopy
+from cfetch.tasks.shares.work import RunSpec, Turn
 
 INSTANT = "20260301T233000.123456Z-0a1b2c3d"
 HOSTS = 20
@@ -115,6 +115,7 @@ class _Tasks:
     sweeps = False
     slots = 2
     learned = NOTHING
+    roots: tuple[Path, ...] = ()
 
     def __init__(self, files: int, share: int, part: int) -> None:
         self._files, self._share, self._part = files, share, part
@@ -173,7 +174,7 @@ def report_share(receipts: str, number: int, ids: range, part: int) -> None:
     spec: Any = SimpleNamespace(
         instant=INSTANT, epoch=1, receipts=receipts, settings=Settings(), searches=False, volumes=()
     )
-    reporter = Reporter(spec, TaskCopy(number, number, 0, "executor 7 on node-17"))
+    reporter = Reporter(spec, Turn(number, number, 0, "executor 7 on node-17"))
     for position, file in enumerate(ids, start=1):
         reporter(make_ended(file))
         if position % part == 0:

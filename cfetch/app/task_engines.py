@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cfetch.run.fresh_links import ManifestRef
     from cfetch.tasks.nodes.board import SharedJob
     from cfetch.tasks.nodes.engine import NodesEngine
+    from cfetch.tasks.shares.driver import DriverSetup
 
 NOT_HERE = (
     "Spark prepares a list of this size, or a directory of lists, by itself, and this program, which would "
@@ -43,24 +44,20 @@ class PlacingEngine(Protocol):
 
 def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
     """Make the engine of several processes of this machine."""
-    from cfetch.tasks.processes.engine import LocalTasks, ProcessesEngine
+    from cfetch.tasks.processes.engine import LocalTasks
+    from cfetch.tasks.shares.driver import ShareEngine
 
-    tasks: LocalTasks | None = None
-    if len(context.volumes.roots) > 1:
-        from cfetch.tasks.processes.placed_tasks import PlacedTasks  # few runs have several volumes
+    several = context.volumes if len(context.volumes.roots) > 1 else None
+    tasks = LocalTasks(plan, context.settings, processes, context.clock, several)
+    return ShareEngine(tasks, _set_up(plan, context, knowledge))
 
-        tasks = PlacedTasks(plan, context.volumes, context.settings, processes, context.clock)
-    return ProcessesEngine(
-        plan,
-        context.volumes.local[0].root,
-        context.state,
-        context.settings,
-        processes=processes,
-        origin=context.renewal.origin,
-        clock=context.clock,
-        knowledge=knowledge,
-        tasks=tasks,
-    )
+
+def _set_up(plan: Plan, context: RunContext, knowledge: Knowledge) -> "DriverSetup":
+    """The facts of a run by processes."""
+    from cfetch.tasks.shares.driver import DriverSetup
+
+    root, origin = context.volumes.local[0].root, context.renewal.origin
+    return DriverSetup(plan, root, context.state, context.settings, origin, context.clock, knowledge)
 
 
 def make_nodes_engine(
@@ -80,7 +77,7 @@ def make_nodes_engine(
     Raises:
         ConfigError: with these settings, several machines cannot bring this plan.
     """
-    from cfetch.tasks.nodes.engine import Here, NodeRunner, NodesEngine, NodeTasks
+    from cfetch.tasks.nodes.engine import Here, NodePart, NodesEngine, NodeTasks
     from cfetch.tasks.nodes.placed_nodes import JoinedTasks, LeadingTasks, refuse_other_volumes
 
     if context.settings.engine != LOCAL or plan.here is None:
@@ -92,26 +89,17 @@ def make_nodes_engine(
             "give directories as --to, or leave --together out, and this machine brings the plan alone"
         )
     processes, _ = count_processes(plan.here, context)
-    here, root = Here(table, processes, context.clock), volumes.local[0].root
-    tasks: NodeRunner
+    here = Here(table, processes, context.clock)
+    tasks: NodePart
     if joined is not None:
         refuse_other_volumes(volumes.roots, joined)
     if len(volumes.roots) == 1:
-        tasks = NodeTasks(plan.here, root, settings, here, joined)
+        tasks = NodeTasks(plan.here, settings, here, joined)
     elif joined is None:
         tasks = LeadingTasks(plan.here, volumes, settings, here)
     else:
         tasks = JoinedTasks(plan.here, volumes, settings, here, joined)
-    return NodesEngine(
-        plan.here,
-        root,
-        context.state,
-        settings,
-        here,
-        tasks,
-        origin=context.renewal.origin,
-        knowledge=knowledge,
-    )
+    return NodesEngine(tasks, _set_up(plan.here, context, knowledge), table)
 
 
 def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:

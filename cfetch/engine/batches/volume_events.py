@@ -1,13 +1,15 @@
-"""Makes the events about batches and volumes from the placer's values."""
+"""The events about batches and volumes, from the placer's values, and what people see of volumes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from cfetch.base.breaker import BreakerState
 from cfetch.base.errors import VolumeFault
-from cfetch.base.events import BatchCommitted, BatchPlaced, VolumePaused, VolumeView
+from cfetch.base.events import BatchCommitted, BatchPlaced, BreakerClosed, Event, VolumePaused, VolumeView
 from cfetch.engine.batches.staging import Batch, BatchStaging
 from cfetch.engine.placement.books import Placed
 from cfetch.engine.placement.chooser import Mode, explain
-from cfetch.engine.placement.placer import PlacementView
+from cfetch.engine.placement.placer import Placer
+from cfetch.storage.volume import Volume
 
 
 def explain_placement(batch: Batch, placed: Placed, names: Sequence[str]) -> str:
@@ -44,11 +46,6 @@ def make_batch_committed(now_s: float, staging: BatchStaging, name: str) -> Batc
     )
 
 
-def make_volume_paused(now_s: float, name: str, view: PlacementView) -> VolumePaused:
-    """Make the event: a volume is not used for a while."""
-    return VolumePaused(t_s=now_s, volume=name, pause_s=max(0.0, view.until_s - now_s), reason=view.reason)
-
-
 def make_unplaced_fault(batch: Batch, why: str, reasons: Sequence[str], names: Sequence[str]) -> VolumeFault:
     """Make the fault: no volume takes a batch; it names the last reason of each volume."""
     said = [f"{name}: {reason}" for name, reason in zip(names, reasons, strict=True) if reason]
@@ -70,20 +67,61 @@ def make_left_behind(now_s: float, name: str, files: int, why: str) -> VolumePau
     return VolumePaused(t_s=now_s, volume=name, pause_s=None, reason=reason)
 
 
-def make_volume_view(
-    name: str, view: PlacementView, free_bytes: int | None, batches_done: int, bytes_done: int
-) -> VolumeView:
-    """Make the view of a volume at this moment."""
-    return VolumeView(
-        name=name,
-        load_bytes=view.load_bytes,
-        load_files=view.load_count,
-        running=view.running,
-        queued=view.queued,
-        speed_bps=view.speed_bps,
-        breaker=view.breaker.value,
-        reason=view.reason or None,
-        free_bytes=free_bytes,
-        batches_done=batches_done,
-        bytes_done=bytes_done,
-    )
+class VolumesInUse:
+    """What has come to each volume, and which are out of use, by the events that ``emit`` has got."""
+
+    def __init__(
+        self,
+        volumes: Sequence[Volume],
+        placer: Placer,
+        now_s: Callable[[], float],
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._volumes = volumes
+        self._placer = placer
+        self._now_s = now_s
+        self._emit = emit
+        self._done_bytes = [0] * len(volumes)
+        self._done_batches = [0] * len(volumes)
+        self._out_of_use: set[int] = set()
+
+    def note_done(self, index: int, size_bytes: int) -> None:
+        """A batch is over there: if it was the probe after a pause, the volume is in use again."""
+        self._done_bytes[index] += size_bytes
+        self._done_batches[index] += 1
+        if index in self._out_of_use and self._placer.view(index).breaker is not BreakerState.OPEN:
+            self._out_of_use.discard(index)
+            self._emit(BreakerClosed(t_s=self._now_s(), volume=self._volumes[index].name))
+
+    def pause(self, index: int) -> None:
+        """A volume is not used for a while."""
+        self._out_of_use.add(index)
+        now_s, view = self._now_s(), self._placer.view(index)
+        self._emit(
+            VolumePaused(
+                t_s=now_s,
+                volume=self._volumes[index].name,
+                pause_s=max(0.0, view.until_s - now_s),
+                reason=view.reason,
+            )
+        )
+
+    def make_views(self, free_bytes: Sequence[int | None]) -> list[VolumeView]:
+        """The volumes at this moment."""
+        return [
+            VolumeView(
+                name=volume.name,
+                load_bytes=view.load_bytes,
+                load_files=view.load_count,
+                running=view.running,
+                queued=view.queued,
+                speed_bps=view.speed_bps,
+                breaker=view.breaker.value,
+                reason=view.reason or None,
+                free_bytes=free_bytes[index],
+                batches_done=self._done_batches[index],
+                bytes_done=self._done_bytes[index],
+            )
+            for index, volume in enumerate(self._volumes)
+            for view in (self._placer.view(index),)
+        ]

@@ -7,12 +7,12 @@ fails.
 
 from cfetch.base.breaker import BreakerState
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
-from cfetch.base.events import BreakerClosed, VolumeView
+from cfetch.base.events import VolumeView
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.staging import BatchStaging
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.batches.volume_events import make_left_behind, make_volume_paused, make_volume_view
+from cfetch.engine.batches.volume_events import VolumesInUse, make_left_behind
 from cfetch.engine.placement.placer import Placer
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.stop_switch import StopSwitch
@@ -40,9 +40,7 @@ class VolumeWatch:
         self._clock = outside.clock
         self._emit = outside.emit
         self._confirm = outside.confirm
-        self._done_bytes = [0] * len(volumes)
-        self._done_batches = [0] * len(volumes)
-        self._out_of_use: set[int] = set()  # by the events that were emitted
+        self._in_use = VolumesInUse(volumes, placer, outside.clock.now, outside.emit)
         self._short_of_room: set[int] = set()  # batches that have just left a full volume
         self.health = Health(
             volumes,
@@ -61,9 +59,7 @@ class VolumeWatch:
     def note_committed(self, staging: BatchStaging) -> None:
         """A batch has been published as a whole."""
         self._placer.add_held(staging.volume_index, staging.staged_bytes, len(staging.staged))
-        self._done_bytes[staging.volume_index] += staging.staged_bytes
-        self._done_batches[staging.volume_index] += 1
-        self._note_use(staging.volume_index)
+        self._in_use.note_done(staging.volume_index, staging.staged_bytes)
         self.remove_others(staging)
 
     def remove_others(self, staging: BatchStaging) -> None:
@@ -87,7 +83,7 @@ class VolumeWatch:
             self._short_of_room.add(number)
             self.health.note_full(volume_index)
         if self._placer.view(volume_index).breaker is not before:
-            self._emit_paused(volume_index)
+            self._in_use.pause(volume_index)
         self._stagings.changed.set()
 
     def take_short_of_room(self) -> set[int]:
@@ -104,22 +100,18 @@ class VolumeWatch:
         for staging in self._stagings.here(volume_index):
             self._stagings.withdraw(staging)
         if not was_open:
-            self._emit_paused(volume_index)
+            self._in_use.pause(volume_index)
         self._stagings.changed.set()
 
     def note_straggler(self, volume_index: int) -> None:
         """A file on this volume was far slower than the rest."""
         if self._placer.note_straggler(volume_index, self._clock.now()):
-            self._emit_paused(volume_index)
+            self._in_use.pause(volume_index)
             self._stagings.changed.set()
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment."""
-        free, batches, done = self.health.free_bytes, self._done_batches, self._done_bytes
-        return [
-            make_volume_view(volume.name, self._placer.view(n), free[n], batches[n], done[n])
-            for n, volume in enumerate(self._volumes)
-        ]
+        return self._in_use.make_views(self.health.free_bytes)
 
     def report_left_behind(self) -> None:
         """Name the volumes on which files stand twice."""
@@ -141,17 +133,3 @@ class VolumeWatch:
                 return True
         self._switch.fail(fault)
         return False
-
-    def _note_use(self, volume_index: int) -> None:
-        """A batch has been published there: if it was the probe after a pause, the volume is in use again."""
-        if (
-            volume_index in self._out_of_use
-            and self._placer.view(volume_index).breaker is not BreakerState.OPEN
-        ):
-            self._out_of_use.discard(volume_index)
-            self._emit(BreakerClosed(t_s=self._clock.now(), volume=self._volumes[volume_index].name))
-
-    def _emit_paused(self, volume_index: int) -> None:
-        self._out_of_use.add(volume_index)
-        name, view = self._volumes[volume_index].name, self._placer.view(volume_index)
-        self._emit(make_volume_paused(self._clock.now(), name, view))

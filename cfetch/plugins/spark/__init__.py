@@ -7,8 +7,9 @@ neither bodies nor rows of files: a task reads its share from disk and leaves a 
 
     driver   write the open shares                  share_files.py, open_shares.py
              look at all executors of a cluster     preflight.py
-             start one action, a task for each      job.py
-             implement the port of ``tasks/shares/driver.py``             cluster_run.py
+             count slots, tag and end jobs          job.py
+             implement the port of ``tasks/shares/driver.py``: one        cluster_run.py
+             action, a task for each share
              with several volumes: deal shares out  dealer.py, placed_run.py
     task     with several volumes: ask for shares   claiming.py
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
-from cfetch.base.errors import LocalFault, Vanished, VolumeFault
+from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.plugins.spark.dealer import read_order
 from cfetch.tasks.hub.connection import HubConnection, connect
@@ -26,15 +26,15 @@ from cfetch.tasks.hub.messages import (
     ShareClaim,
     ShareEnded,
     StillAlive,
+    TaskFault,
 )
-from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.task import STILL_S, bring_share
 from cfetch.tasks.shares.task_destination import is_granted
-from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+from cfetch.tasks.shares.work import RunSpec
 
 ANSWER_S = 30.0  # the hub answers a claim within 5 s, or the driver stands still
 UNHEARD_S = 120.0  # for which a task tries to reach the hub before it fails
 AGAIN_S = 1.0
-STILL_S = 180.0  # work may stand still for so long while a slow disk flushes
 
 BROKEN = (OSError, EOFError, *NOT_DECODED)  # TimeoutError is one of the first
 
@@ -86,8 +86,6 @@ class _Claimant:
 
     async def _bring(self, task: int, hub: HubConnection) -> None:
         order = await asyncio.to_thread(read_order, self._spec, task)
-        share = Share(order.entries, order.sharers, order.batches, order.volume)
-        copy = TaskCopy(order.share, task, int(order.is_copy), self._executor)
         moved_s = time.monotonic()
 
         def note_life() -> None:
@@ -95,43 +93,28 @@ class _Claimant:
             nonlocal moved_s
             moved_s = time.monotonic()
 
-        bringing = asyncio.create_task(
-            asyncio.to_thread(bring_share, self._spec, share, copy, on_life=note_life)
-        )
+        bringing = asyncio.create_task(asyncio.to_thread(bring_share, self._spec, *order, on_life=note_life))
         broken: Exception | None = None
         while not (await asyncio.wait({bringing}, timeout=EVERY_S))[0]:
             if broken is None and time.monotonic() - moved_s <= STILL_S:
                 try:
                     await _say(hub, StillAlive(task=task))
-                except OSError as error:
-                    broken = error
+                except OSError as lost:
+                    broken = lost
         self._heard_s = time.monotonic()
-        ended = _describe_end(task, bringing)
+        error = bringing.exception()
+        if error is not None and not isinstance(error, LocalFault):
+            raise error  # a bug
         if broken is not None:
             raise broken
-        if ended.fault is not None and not await asyncio.to_thread(is_granted, self._spec.grants, f"t{task}"):
+        if error is not None and not await asyncio.to_thread(is_granted, self._spec.grants, f"t{task}"):
             raise ConnectionError("the share was taken back")
-        await _say(hub, ended)
-        if ended.fault is not None and not ended.is_volumes:
-            raise LocalFault(ended.fault)
+        await _say(hub, ShareEnded(task=task, fault=None if error is None else TaskFault.describe(error)))
+        if error is not None and not isinstance(error, VolumeFault):
+            raise error
 
 
 async def _say(hub: HubConnection, message: ShareClaim | StillAlive | ShareEnded) -> None:
     """Send a message while the hub takes it. Raises OSError."""
     async with asyncio.timeout(ANSWER_S):
         await hub.send(message)
-
-
-def _describe_end(task: int, bringing: "asyncio.Task[object]") -> ShareEnded:
-    """How a share ended. Raises what is no fault of a volume or of this machine: a bug."""
-    error = bringing.exception()
-    if isinstance(error, VolumeFault):
-        is_gone = isinstance(error, Vanished)
-        return ShareEnded(
-            task=task, fault=str(error), is_volumes=True, no_room=error.no_room, is_gone=is_gone
-        )
-    if isinstance(error, LocalFault):
-        return ShareEnded(task=task, fault=str(error))
-    if error is not None:
-        raise error
-    return ShareEnded(task=task)

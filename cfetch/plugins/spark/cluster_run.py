@@ -25,21 +25,25 @@ from cfetch.plugins.spark.job import (
     count_slots_to_come,
     find_driver_address,
     is_one_machine,
+    name_executor,
+    name_job,
     note_missing_settings,
-    start_job,
+    start_thread,
 )
 from cfetch.plugins.spark.open_shares import OpenShares, find_open_shares
 from cfetch.plugins.spark.preflight import Look, check_executors
 from cfetch.plugins.spark.session import spark_session
-from cfetch.plugins.spark.work import explain_failure
+from cfetch.plugins.spark.work import current_task, explain_failure, make_frame
 from cfetch.run.signals import keep_handlers
+from cfetch.show.format import plural
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.driver import Job
-from cfetch.tasks.shares.work import RunSpec
+from cfetch.tasks.shares.task import bring_share
+from cfetch.tasks.shares.work import RunSpec, Turn
 from cfetch.wire.network import make_network
 
 if TYPE_CHECKING:
@@ -52,6 +56,7 @@ class SparkTasks:
     longest_pause_s = float("inf")
     leads = True
     sweeps = True  # a killed Python worker removes nothing
+    roots: tuple[Path, ...] = ()
     learned = NOTHING  # each share learns by itself, and the hub only while the run lasts
 
     def __init__(self, plan: Frozen, settings: Settings) -> None:
@@ -102,7 +107,7 @@ class SparkTasks:
         """Start one job for all open shares."""
         assert self._spark is not None
         assert self._open is not None
-        return _CutJob(self._spark, spec, self._open, self.slots)
+        return CutJob(self._spark, spec, self._open, self.slots)
 
     def explain(self, failure: BaseException, receipt: str | None) -> CfetchError:
         """The executor's message, without Spark's own text."""
@@ -165,14 +170,26 @@ class SparkJob:
         cancel_jobs(self._spark, self._tag)
 
 
-class _CutJob(SparkJob):
-    """A task for each open share."""
+class CutJob(SparkJob):
+    """A task for each open share: one action without a shuffle."""
 
     def __init__(self, spark: "SparkSession", spec: RunSpec, shares: OpenShares, slots: int) -> None:
         super().__init__(spark, spec, slots, partial(_make_look, spec, shares))
-        self._future = start_job(
-            spark, spec, shares.files, shares.numbers, self._tag, may_begin=self._may_begin
-        )
+        files = shares.files
+
+        def bring(number: int) -> tuple[()]:
+            context = current_task()
+            turn = Turn(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
+            share = files.read_share(number)
+            bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), turn)
+            return ()  # its receipt tells all
+
+        def run() -> None:
+            if self._may_begin():
+                make_frame(spark, shares.numbers, bring, "share int").collect()
+
+        what = name_job(spec, plural(len(shares.numbers), "share"))
+        self._future = start_thread(spark, run, self._tag, what)
 
 
 def _make_look(spec: RunSpec, shares: OpenShares) -> Look:

@@ -4,26 +4,20 @@ A share goes to its task as a file in a directory that all executors see, as it 
 its number. The file is the task's grant too (``RunSpec.grants``): it goes when the share does.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from cfetch.base.errors import LocalFault, Vanished, VolumeFault
+from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import on_disk, replace_file
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import ShareEnded
-from cfetch.tasks.processes.messages import Order
-from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.dealing import MOST_DEATHS, ShareGiver
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.salvage import bury_on_volume
-from cfetch.tasks.shares.work import RunSpec
-
-MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks
-TURNS = 2  # of the driver, after which it has read all receipts that were there before
+from cfetch.tasks.shares.work import Order, RunSpec, Turn
 
 
 def _find_order(spec: RunSpec, task: int) -> Path:
@@ -41,38 +35,20 @@ def read_order(spec: RunSpec, task: int) -> Order:
         raise LocalFault(f"{path} cannot be read as it was written; run the same command again") from None
 
 
-class ShareDealer:
+class ShareDealer(ShareGiver):
     """Implements ``Dealer``. ``forget``: the hub forgets a task that has died.
 
-    ``failure``: with what the run ends early; ``ended``: how many shares have been brought to their end.
+    ``ended``: how many shares have been brought to their end.
     """
 
-    def __init__(
-        self, placed: PlacedShares, spec: RunSpec, account: Account, forget: Callable[[int], None]
-    ) -> None:
+    def __init__(self, placed: PlacedShares, spec: RunSpec, forget: Callable[[int], None]) -> None:
+        super().__init__(placed)
         self._placed = placed
         self._spec = spec
-        self._account = account
         self._forget = forget
-        self._changed = threading.Condition()
         self._turns: dict[int, Turn] = {}  # of the tasks that have shares
         self._deaths: dict[int, tuple[int, int]] = {}  # by share, with the entries that were left
-        self._driver_turns = 0
-        self._is_stopping = False
         self.ended = 0
-        self.failure: BaseException | None = None
-
-    def note_driver_turn(self) -> None:
-        """The driver has read the receipts that were there."""
-        with self._changed:
-            self._driver_turns += 1
-            self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Give no further share."""
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify_all()
 
     @property
     def is_over(self) -> bool:
@@ -94,17 +70,9 @@ class ShareDealer:
             if self._placed.is_over() and self._placed.fault is not None:
                 raise self._placed.fault
             return None
-        share = self._placed.fill(turn.share, self._account)
-        order = Order(
-            share=turn.share,
-            task=turn.task,
-            sharers=min(share.sharers, self._spec.at_a_time),
-            entries=share.entries,
-            executor=executor,
-            is_copy=turn.is_copy,
-            batches=share.batches,
-            volume=share.volume,
-        )
+        share = self._placed.fill(turn.share)
+        share = share._replace(sharers=min(share.sharers, self._spec.at_a_time))
+        order = Order(share, turn._replace(executor=executor))
         replace_file(_find_order(self._spec, turn.task), msgspec.msgpack.encode(order), durable=False)
         self._turns[turn.task] = turn
         return turn.task
@@ -125,13 +93,10 @@ class ShareDealer:
                 self._placed.end(turn)
                 self.ended += 1
                 self._withdraw(turn)
-            elif not ended.is_volumes:  # the executor cannot work, and Spark hears of it from the task
-                self._take_back(turn)
+            elif not isinstance(fault := ended.fault.restore(), VolumeFault):
+                self._take_back(turn)  # the executor cannot work, and Spark hears of it from the task
             elif self._placed.is_mine(turn):
-                self._wait_for_receipts()
-                kind = Vanished if ended.is_gone else VolumeFault
-                if not self._placed.move(turn, kind(ended.fault, no_room=ended.no_room)):
-                    raise LocalFault(ended.fault)
+                self._move(turn, fault)
                 self._withdraw(turn)
 
     def lose(self, task: int) -> None:
@@ -141,7 +106,7 @@ class ShareDealer:
             return
         with self._failing():
             self._take_back(turn)
-            left = len(self._placed.fill(turn.share, self._account).entries)
+            left = len(self._placed.fill(turn.share).entries)
             deaths, before = self._deaths.get(turn.share, (0, left))
             deaths = deaths + 1 if left >= before else 1
             self._deaths[turn.share] = deaths, left
@@ -156,19 +121,13 @@ class ShareDealer:
         self._withdraw(turn)
         self._forget(turn.task)
         bury_on_volume(self._placed, self._spec, turn.task, moves=False)
-        self._wait_for_receipts()
+        self.wait_for_receipts()
         self._placed.bury(turn)
 
     def _withdraw(self, turn: Turn) -> None:
         path = _find_order(self._spec, turn.task)
         with on_disk(path):
             path.unlink(missing_ok=True)
-
-    def _wait_for_receipts(self) -> None:
-        """Wait until the driver has read what the task has left."""
-        with self._changed:
-            end = self._driver_turns + TURNS
-            self._changed.wait_for(lambda: self._driver_turns >= end or self._is_stopping)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -178,6 +137,4 @@ class ShareDealer:
         except BaseException as error:  # noqa: BLE001 - the driver raises it
             with self._changed:
                 if not self._is_stopping:
-                    self.failure = self.failure or error
-                self._is_stopping = True
-                self._changed.notify_all()
+                    self.fail(error)

@@ -78,6 +78,5 @@ class SparkPlugin:
         from cfetch.plugins.spark.placed_run import PlacedSparkTasks
         from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        roots = tuple(volume.root for volume in volumes.local)
-        setup = DriverSetup(plan, roots[0], state, settings, origin, clock, volumes=roots)
-        return ShareEngine(PlacedSparkTasks(plan, volumes, settings, clock), setup)
+        tasks = PlacedSparkTasks(plan, volumes, settings, clock)
+        return ShareEngine(tasks, DriverSetup(plan, tasks.roots[0], state, settings, origin, clock))

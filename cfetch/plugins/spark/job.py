@@ -1,10 +1,10 @@
-"""The job on Spark: a task for each share, one action, no shuffle, and no RDD, so that Connect works too."""
+"""A job on Spark: its settings, slots, address and tag. No RDD is used, so that Connect works too."""
 
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.session import count_local_slots
-from cfetch.plugins.spark.share_files import ShareFiles
-from cfetch.plugins.spark.work import current_task, make_frame
-from cfetch.show.format import plural
 from cfetch.tasks.hub.server import HubPlace
-from cfetch.tasks.shares.task import bring_share
-from cfetch.tasks.shares.work import RunSpec, TaskCopy
+from cfetch.tasks.shares.work import RunSpec
 
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
@@ -233,34 +229,6 @@ def find_context(spark: "SparkSession") -> Any:  # noqa: ANN401 - PySpark's
         return spark.sparkContext
     except PySparkException:
         return None
-
-
-def start_job(
-    spark: "SparkSession",
-    spec: RunSpec,
-    files: ShareFiles,
-    numbers: Sequence[int],
-    tag: str,
-    *,
-    may_begin: Callable[[], bool] = lambda: True,
-) -> "Future[None]":
-    """Bring the shares ``numbers`` of ``files``, in a thread of its own, after ``may_begin`` has been asked.
-
-    The future ends when all tasks have, with the error that ended them early.
-    """
-
-    def bring(number: int) -> tuple[()]:
-        context = current_task()
-        copy = TaskCopy(number, context.taskAttemptId(), context.attemptNumber(), name_executor())
-        share = files.read_share(number)
-        bring_share(spec, share._replace(sharers=min(share.sharers, spec.at_a_time)), copy)
-        return ()  # its receipt tells all
-
-    def run() -> None:
-        if may_begin():
-            make_frame(spark, numbers, bring, "share int").collect()
-
-    return start_thread(spark, run, tag, name_job(spec, plural(len(numbers), "share")))
 
 
 def name_job(spec: RunSpec, what: str) -> str:

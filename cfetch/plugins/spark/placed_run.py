@@ -55,6 +55,7 @@ class PlacedSparkTasks(SparkTasks):
     def __init__(self, plan: Plan, volumes: Volumes, settings: Settings, clock: Clock) -> None:
         super().__init__(plan, settings)
         self.trusts_receipts = False  # what stands on the volumes is looked up when batches are placed
+        self.roots = tuple(volume.root for volume in volumes.local)
         self._whole = plan
         self._volumes = volumes
         self._clock = clock
@@ -104,7 +105,7 @@ class PlacedSparkTasks(SparkTasks):
         self._placed = open_placed(
             self._whole, self._volumes, spec, account, hub, self._clock, slots=self.slots, pace=pace
         )
-        dealer = ShareDealer(self._placed, spec, account, hub.forget)
+        dealer = ShareDealer(self._placed, spec, hub.forget)
         hub.deal_by(dealer)
         return _PlacedJob(self._spark, spec, self._whole, self._placed, dealer, self.slots)
 

@@ -16,6 +16,7 @@ import msgspec
 
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.config.wire import RateLimits
+from cfetch.base.errors import LocalFault, Vanished, VolumeFault
 from cfetch.base.events import ActiveAttempt
 from cfetch.base.secret import SecretText
 from cfetch.straggler.merged import SpeedSample
@@ -121,18 +122,37 @@ class StillAlive(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     task: int
 
 
-class ShareEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The task has let go of its share, and its receipts say what it has brought. There is no answer.
+class TaskFault(msgspec.Struct, frozen=True):
+    """A fault that has ended a task early, on its way to the driver.
 
-    ``fault``: why it could not go on; ``is_volumes``: it is one volume's, others may take the files;
-    ``no_room``: the volume is full; ``is_gone``: files that the task has put there have gone.
+    ``is_volumes``: it is one volume's, others may take the files; ``no_room``: the volume is full;
+    ``is_gone``: files that the task has put there have gone.
     """
 
-    task: int
-    fault: str | None = None
+    why: str
     is_volumes: bool = False
     no_room: bool = False
     is_gone: bool = False
+
+    @classmethod
+    def describe(cls, fault: LocalFault) -> "TaskFault":
+        """What the driver has to know of the fault."""
+        if isinstance(fault, VolumeFault):
+            return cls(str(fault), True, fault.no_room, isinstance(fault, Vanished))
+        return cls(str(fault))
+
+    def restore(self) -> LocalFault:
+        """The fault, as the task has met it."""
+        if not self.is_volumes:
+            return LocalFault(self.why)
+        return (Vanished if self.is_gone else VolumeFault)(self.why, no_room=self.no_room)
+
+
+class ShareEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The task has let go of its share, and its receipts say what it has brought. There is no answer."""
+
+    task: int
+    fault: TaskFault | None = None
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -19,31 +19,26 @@ import msgspec
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, replace_file
+from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.shares.task_destination import is_granted
+from cfetch.tasks.shares.work import Turn
 
 ASKS, GIVEN, GRANTS = "asks", "given", "grants"
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """What a volume has refused to a task; ``no_room``: it is full."""
-
-    task: int
-    why: str
-    no_room: bool = False
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """The word of a node, with its ``number`` among the words of this node.
 
     ``volumes``: the numbers of those that it sees; if there are any, it wants a share for one of them.
-    ``dead``: a task of its own that has died, whose parts it has kept. ``refused``: what it could not write.
+    ``dead``: a task of its own that has died, whose parts it has kept. ``refused``: the share that a
+    volume has refused to one of its tasks.
     """
 
     node: str
     number: int
     volumes: list[int] = []
     dead: int | None = None
-    refused: Refusal | None = None
+    refused: ShareEnded | None = None
 
     @property
     def name(self) -> str:
@@ -52,11 +47,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A share for ``task``: ``indexes`` are its entries in the plan, the other fields those of ``Share``."""
+    """A share for a turn: ``indexes`` are its entries in the plan, the other fields those of ``Share``."""
 
-    share: int
-    task: int
-    is_copy: bool
+    turn: Turn
     indexes: list[int]
     batches: list[int]
     volume: int
@@ -97,7 +90,7 @@ class Mail:
     def answer(self, ask: Ask, given: Given | None) -> None:
         """Give the share, if there is one, and forget what was asked."""
         if given is not None:
-            self._write(self._grant(given.task), b"")
+            self._write(self._grant(given.turn.task), b"")
             self._write(self._board / GIVEN / ask.name, msgspec.msgpack.encode(given))
         _remove(self._board / ASKS / ask.name)
 

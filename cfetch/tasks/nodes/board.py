@@ -27,11 +27,13 @@ import msgspec
 from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, publish_once, replace_file
+from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import BuryTask, OneVolume, Turn, Units
+from cfetch.tasks.shares.dealing import BuryTask, CutShares, ShareSource, Units
 from cfetch.tasks.shares.protocol import Fenced, Grant, Phase, step
+from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import Node
 
@@ -41,7 +43,7 @@ MOST_TURNS = 20  # of one share, less its copies: then the share itself seems to
 
 
 class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The leader's facts that all nodes need (``cfetch.board/2``).
+    """The leader's facts that all nodes need (``cfetch.board/3``).
 
     ``members``: the indexes of each share's entries; ``sharers`` as in ``Share``. With several volumes there
     are ``roots`` instead, in their order, and their ``labels``; ``unseen``: those that the leader does not
@@ -49,7 +51,7 @@ class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
     heard.
     """
 
-    schema: Literal["cfetch.board/2"] = "cfetch.board/2"
+    schema: Literal["cfetch.board/3"] = "cfetch.board/3"
     members: list[list[int]] = []
     sharers: list[int] = []
     roots: list[str] = []
@@ -97,7 +99,7 @@ class Claim(NamedTuple):
         return cls(node, int(copies) if copies.isdecimal() else None)
 
 
-class Board(OneVolume):
+class Board(ShareSource):
     """Implements ``ShareSource``, for this process's node. Thread-safe; used within a ``with``.
 
     ``receipts``: the directory of receipts. ``fence``: the directory of the epoch. ``bury_task``: keep the
@@ -107,7 +109,7 @@ class Board(OneVolume):
     def __init__(
         self,
         directory: Path,
-        shares: int,
+        cut: CutShares,
         *,
         epoch: int,
         receipts: Path,
@@ -117,15 +119,16 @@ class Board(OneVolume):
         bury_task: BuryTask,
     ) -> None:
         self._directory = directory
-        self._shares = shares
+        self._cut = cut
+        self._shares = len(cut.members)
         self._epoch = epoch
         self._receipts = receipts
         self._fence = fence
         self._bury_task = bury_task
         self._lock = threading.Lock()
         self._beats = NodeBeats(directory, epoch, node, heartbeats)
-        self._units = Units(node.monotonic, shares)
-        self._claims: list[list[Claim]] = [[] for _ in range(shares)]
+        self._units = Units(node.monotonic, self._shares)
+        self._claims: list[list[Claim]] = [[] for _ in cut.members]
         self._own: set[int] = set()  # tasks of this node, under whatever name
         self._alive: set[Turn] = set()  # of them, those that have given a sign of life
         # by share and task: the dead whose parts nobody has taken; True: their node has ended for certain
@@ -150,6 +153,10 @@ class Board(OneVolume):
                 if (turn := self._claim(share)) is not None:
                     return turn
         return None
+
+    def fill(self, share: int) -> Share:
+        """All entries of the share: the leader may not know those that this node knows of."""
+        return self._cut.fill(share, Account())
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Claim the next turn of a share, as its process has died; None: another node has it now."""
@@ -256,7 +263,7 @@ class Board(OneVolume):
         self._own.add(task)
         for other, is_gone in dead.items():
             self._bury_task(other, moves=is_gone)
-        return Turn(share, task, is_copy=claim.copies is not None)
+        return Turn(share, task, int(claim.copies is not None))
 
     def _find_path(self, share: int, turn: int) -> Path:
         return self._directory / CLAIMS / f"{share}-{turn}"

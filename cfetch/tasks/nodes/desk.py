@@ -7,31 +7,22 @@ place, while they go to another volume.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.threads import start_thread
 from cfetch.storage.files import on_disk, replace_file
-from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import BuryTask, Turn
+from cfetch.tasks.shares.dealing import BuryTask, ShareGiver
 from cfetch.tasks.shares.placed_shares import PlacedShares
+from cfetch.tasks.shares.work import Turn
 
 LOOK_S = 0.2  # between looks at what nodes ask: half of the time that a node without work waits
 HEAR_S = 1.0  # between looks whether they live
 SPARED_S = 300.0  # for which a node gets no share for a volume that has failed there: only it may see it so
-
-
-class Crew(NamedTuple):
-    """What the desk needs of the leader's own processes."""
-
-    wait_for_receipts: Callable[[], None]
-    fail: Callable[[BaseException], None]
 
 
 class Desk:
@@ -56,10 +47,10 @@ class Desk:
         self._waited_s = self._heard_s = 0.0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self._crew: Crew | None = None
+        self._crew: ShareGiver | None = None
 
-    def start(self, crew: Crew) -> None:
-        """Begin; called once."""
+    def start(self, crew: ShareGiver) -> None:
+        """Begin; called once. ``crew``: the leader's own processes."""
         self._crew = crew
         self._thread = start_thread(self._serve, "desk")
 
@@ -143,13 +134,16 @@ class Desk:
 
     def _move(self, ask: Ask) -> None:
         assert ask.refused is not None
+        assert ask.refused.fault is not None
         volume = self._placed.find_volume(ask.refused.task)
         turn = self._take_back(ask.refused.task)
         if turn is None or volume is None:
             return
-        if not ask.refused.no_room:
+        fault = ask.refused.fault.restore()
+        assert isinstance(fault, VolumeFault)
+        if not fault.no_room:
             self._spared[ask.node, volume] = self._waited_s + SPARED_S
-        self._placed.move(turn, VolumeFault(ask.refused.why, no_room=ask.refused.no_room))
+        self._placed.move(turn, fault)
 
     def _give(self, ask: Ask) -> Given | None:
         volumes = [
@@ -159,12 +153,10 @@ class Desk:
         if turn is None:
             return None
         self._turns[turn.task] = turn, ask.node
-        share = self._placed.fill(turn.share, Account())
+        share = self._placed.fill(turn.share)
         assert share.volume is not None
         return Given(
-            share=turn.share,
-            task=turn.task,
-            is_copy=turn.is_copy,
+            turn=turn,
             indexes=[entry.id for entry in share.entries],
             batches=list(share.batches),
             volume=share.volume,

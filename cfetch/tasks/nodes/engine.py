@@ -6,7 +6,7 @@ it reads the same receipts, so it shows the same run, and waits until the leader
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,16 +15,15 @@ from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, Held, LocalFault
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Run
-from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.volumes import Volumes
 from cfetch.storage.files import make_private, on_disk
-from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
 from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares
+from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.processes.engine import LocalTasks, Started
-from cfetch.tasks.shares.dealing import ShareSource
-from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, TaskRunner
+from cfetch.tasks.shares.dealing import CutShares, ShareSource
+from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.course import Course, count_completed, read_course
 from cfetch.timeline.table import Table
@@ -41,38 +40,15 @@ class Here(NamedTuple):
     clock: Clock
 
 
-class NodeRunner(TaskRunner, Protocol):
-    """The part of one node. ``roots``: the volumes, if there are several; ``blind``: those it cannot see."""
-
-    roots: tuple[Path, ...]
-    blind: Sequence[Path]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all shares of the run are over; also if there were none."""
-
-
 class NodesEngine(ShareEngine):
     """Implements ``Engine`` for a plan whose destinations are directories that nodes see. Used once."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        root: Path,
-        state: Path,
-        settings: Settings,
-        here: Here,
-        tasks: NodeRunner,
-        *,
-        origin: ManifestRef,
-        knowledge: Knowledge = NOTHING,
-    ) -> None:
-        self._roots = tasks.roots or (root,)
-        self._files = len(plan)
-        self._table = here.table
-        self._tasks = tasks
-        setup = DriverSetup(plan, root, state, settings, origin, here.clock, knowledge, tasks.roots)
+    def __init__(self, tasks: "NodePart", setup: DriverSetup, table: Table) -> None:
         super().__init__(tasks, setup)
+        self._files = len(setup.plan)
+        self._table = table
+        self._tasks = tasks
+        self._roots = tasks.roots or (Path(setup.root),)
 
     @property
     def unseen(self) -> Sequence[Path]:
@@ -144,80 +120,98 @@ class JoinedGuard:
 
 def is_open_to_nodes(state: Path, instant: str, epoch: int) -> bool:
     """Whether the run of an epoch shares its plan with other nodes, or is about to do so."""
-    return board_of(state / "plans" / instant, epoch).is_dir()
+    return _board_of(state / "plans" / instant, epoch).is_dir()
 
 
 def find_board(state: Path, instant: str, epoch: int) -> SharedJob | None:
     """The job of the run that holds the plan; None: it is not there yet. Raises LocalFault."""
-    return read_job(board_of(state / "plans" / instant, epoch))
+    return read_job(_board_of(state / "plans" / instant, epoch))
 
 
-def board_of(directory: Path, epoch: int) -> Path:
+def _board_of(directory: Path, epoch: int) -> Path:
     """The board of an epoch, in the directory of a plan."""
     return directory / f"shares-{epoch}"
 
 
-class NodeTasks(LocalTasks):
-    """Implements ``TaskRunner`` by this machine's part of the work, in one directory.
+def find_own_board(spec: RunSpec) -> Path:
+    """The board of a run."""
+    return _board_of(Path(spec.receipts).parent, spec.epoch)
 
-    ``joined``: the job of the run that leads the others; None: this node leads.
+
+class NodePart(LocalTasks):
+    """Implements most of ``TaskRunner`` by this machine's part of the work.
+
+    ``joined``: the job of the run that leads the others; None: this node leads. ``blind``: the volumes that
+    it cannot see, if there are several.
     """
 
     blind: Sequence[Path] = ()
     longest_pause_s = 2.0  # many nodes read the same receipts
-    trusts_receipts = True  # a leader that died has left them
+    trusts_receipts = True  # a leader that died has left them, and its nodes may still be leaving theirs
 
     def __init__(
-        self, plan: Plan, root: Path, settings: Settings, here: Here, joined: SharedJob | None
+        self,
+        plan: Plan,
+        settings: Settings,
+        here: Here,
+        joined: SharedJob | None,
+        volumes: Volumes | None = None,
     ) -> None:
-        super().__init__(plan, root, settings, here.processes, here.clock)
+        wanted = MANY_NODES * here.processes
+        super().__init__(plan, settings, here.processes, here.clock, volumes, wanted=wanted)
         self.leads = joined is None
-        self._here = here
+        self._table = here.table
         self._joined = joined
         self._name = here.table.node.owner.host
 
-    def prepare(self, account: Account, directory: Path) -> list[str]:
-        """Cut the plan, or take the leader's cut."""
-        if self._joined is not None:
-            job = self._joined
-            self._shares = LocalShares(self._plan, job.members, job.sharers)
-            return []
-        with on_disk(directory):
-            make_private(directory)  # the sign that this run shares its plan
-        return self._cut_plan(account, MANY_NODES * self.slots)
+    def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - a part may cut the plan
+        """Show that this run shares its plan, if this node leads."""
+        if self.leads:
+            with on_disk(directory):
+                make_private(directory)
+        return []
 
     def find_hub_place(self) -> HubPlace | None:
         """The name by which other nodes know this one; a node that joined has no hub."""
         return HubPlace(self._name) if self.leads else None
 
-    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:  # noqa: ARG002 - see below
-        """Start this node's processes.
-
-        Each share is brought with all of its entries: the leader may not know those that this node knows of.
-        """
+    def start(self, spec: RunSpec, account: Account, hub: Hub | None) -> ChildProcesses:
+        """Start this node's processes."""
         job = self._joined
         if job is not None:
             spec = msgspec.structs.replace(spec, hub=job.hub, wall_start_s=job.wall_start_s)
-        return super().start(spec, Account(), hub)
+        return super().start(spec, account, hub)
+
+
+class NodeTasks(NodePart):
+    """The part of one node, if the plan goes to one directory."""
+
+    def prepare(self, account: Account, directory: Path) -> list[str]:
+        """Cut the plan, or take the leader's cut."""
+        super().prepare(account, directory)
+        if (job := self._joined) is None:
+            return self._cut_plan(account)
+        self._cut = CutShares(self._plan, job.members, job.sharers)
+        return []
 
     def _open_source(self, started: Started) -> ShareSource:
         spec = started.spec
-        directory = board_of(Path(spec.receipts).parent, spec.epoch)
+        directory = find_own_board(spec)
         if self.leads:
             job = SharedJob(
-                members=[list(members) for members in self._shares.members],
-                sharers=list(self._shares.sharers),
+                members=[list(members) for members in self._cut.members],
+                sharers=list(self._cut.sharers),
                 wall_start_s=spec.wall_start_s,
                 hub=spec.hub,
             )
             write_job(directory, job)
         return Board(
             directory,
-            self.tasks,
+            self._cut,
             epoch=spec.epoch,
             receipts=Path(spec.receipts),
             fence=Path(spec.destination.fence),
-            node=self._here.table.node,
-            heartbeats=self._here.table.heartbeats,
+            node=self._table.node,
+            heartbeats=self._table.heartbeats,
             bury_task=started.bury_task,
         )

@@ -10,12 +10,12 @@ from pathlib import Path
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.manifest.plan import Plan
 from cfetch.storage.files import on_disk
-from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
-from cfetch.tasks.nodes.asking import Ask, Given, Mail, Refusal, find_over
+from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
-from cfetch.tasks.shares.dealing import OneVolume, Turn
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.work import Share, Turn
 
 LOOK_S = 0.1  # between looks for an answer
 PATIENCE_S = 2.0  # of one call; what was asked stays, and the next call takes the answer
@@ -58,8 +58,8 @@ class LeadersRun:
         return self._is_over
 
 
-class RemoteShares(OneVolume):
-    """Implements ``ShareSource`` and ``ShareContents``. Thread-safe.
+class RemoteShares(ShareSource):
+    """Implements ``ShareSource``.
 
     ``volumes``: the numbers of those that this node sees.
     """
@@ -83,6 +83,11 @@ class RemoteShares(OneVolume):
         self._name = ""
         self._given: dict[int, Given] = {}  # by share
         self._volume_of: dict[int, int] = {}  # by task
+
+    @property
+    def fault(self) -> LocalFault | None:
+        """The fault with which the leader's run ends."""
+        return self._run.fault
 
     @property
     def is_whole(self) -> bool:
@@ -110,8 +115,9 @@ class RemoteShares(OneVolume):
 
     def move(self, turn: Turn, fault: VolumeFault) -> bool:
         """Say that the volume refuses the share. The leader looks by itself whether files have gone there."""
+        said = TaskFault(str(fault), is_volumes=True, no_room=fault.no_room)
         with self._lock:
-            self._put(refused=Refusal(turn.task, str(fault), fault.no_room))
+            self._put(refused=ShareEnded(task=turn.task, fault=said))
         return True
 
     def is_mine(self, turn: Turn) -> bool:
@@ -122,13 +128,11 @@ class RemoteShares(OneVolume):
     def is_over(self) -> bool:
         """Whether the leader has said so, or its run has ended."""
         with self._lock:
-            is_over = self._run.poll_over()
-            self.fault = self._run.fault
-            return is_over
+            return self._run.poll_over()
 
-    def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - the leader's counts
+    def fill(self, share: int) -> Share:
         """The content of a share, as the leader has last given it."""
-        given = self._given[number]
+        given = self._given[share]
         entries = [self._plan.entry(index) for index in given.indexes]
         return Share(entries, given.sharers, tuple(given.batches), given.volume)
 
@@ -154,12 +158,12 @@ class RemoteShares(OneVolume):
                 return None
             time.sleep(LOOK_S)
         with self._lock:
-            self._given[given.share] = given
-            self._volume_of[given.task] = given.volume
-        return Turn(given.share, given.task, given.is_copy)
+            self._given[given.turn.share] = given
+            self._volume_of[given.turn.task] = given.volume
+        return given.turn
 
     def _put(
-        self, volumes: Collection[int] = (), dead: int | None = None, refused: Refusal | None = None
+        self, volumes: Collection[int] = (), dead: int | None = None, refused: ShareEnded | None = None
     ) -> str:
         self._asked += 1
         ask = Ask(node=self._name, number=self._asked, volumes=list(volumes), dead=dead, refused=refused)

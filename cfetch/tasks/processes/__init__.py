@@ -6,13 +6,12 @@ each share, learns about the others from the hub, and leaves a receipt.
 ::
 
     run's process   cut the plan, start processes, hand out shares     engine.py, child_processes.py
-                    the same for several volumes                       placed_tasks.py
                     read receipts, emit their events                   cfetch/tasks/shares/driver.py
     child           read a share from its pipe, bring it, answer       child.py
 
 Read in this order: ``app/process_count.py`` (pure: how many processes pay), ``messages.py`` (the messages on
 the pipes), ``child.py``, ``worker.py`` (the parent's handle of a child), ``child_processes.py`` (which
-process gets which share, and what follows a death), ``engine.py``, ``placed_tasks.py``.
+process gets which share, and what follows a death), ``engine.py``.
 
 When it fails: a child that dies, or gives no sign of life for a minute, is replaced, and its share continues
 with the parts that it has left; an idle child does not wait for that minute, and brings a copy of the share.

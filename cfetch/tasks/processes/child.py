@@ -17,23 +17,21 @@ from typing import BinaryIO
 
 import msgspec
 
-from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault, describe_bug
+from cfetch.base.errors import CfetchError, LocalFault, describe_bug
 from cfetch.base.threads import start_thread
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import merge_knowledge
+from cfetch.tasks.hub.messages import TaskFault
 from cfetch.tasks.processes.messages import (
     EVERY_S,
     SIGN_OF_LIFE,
     ChildAnswer,
-    Order,
     pack_message,
     read_message,
 )
-from cfetch.tasks.shares.task import bring_share
-from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+from cfetch.tasks.shares.task import STILL_S, bring_share
+from cfetch.tasks.shares.work import Order, RunSpec
 from cfetch.timeline.heartbeat import Heartbeats
-
-STILL_S = 180.0  # work may stand still for so long while a slow disk flushes; heartbeats expire then, too
 
 
 class Signs:
@@ -134,14 +132,8 @@ def _serve(orders: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _bring(spec: RunSpec, order: Order, signs: Signs) -> ChildAnswer:
-    share = Share(order.entries, order.sharers, order.batches, order.volume)
-    copy = TaskCopy(order.share, order.task, int(order.is_copy), order.executor)
     signs.note_life()
     try:
-        return ChildAnswer(learned=bring_share(spec, share, copy, on_life=signs.note_life).learned)
-    except VolumeFault as fault:
-        return ChildAnswer(
-            fault=str(fault), is_volumes=True, no_room=fault.no_room, is_gone=isinstance(fault, Vanished)
-        )
+        return ChildAnswer(learned=bring_share(spec, *order, on_life=signs.note_life).learned)
     except LocalFault as fault:
-        return ChildAnswer(fault=str(fault))
+        return ChildAnswer(fault=TaskFault.describe(fault))

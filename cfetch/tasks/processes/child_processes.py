@@ -8,52 +8,20 @@ gives it the rest of the share. A process that stands still may lose its share s
 import signal
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
 
-from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import Event, VolumeView
-from cfetch.manifest.plan import Plan
 from cfetch.run.signals import HANDLED_SIGNALS
 from cfetch.straggler.knowledge import NOTHING, Knowledge, merge_knowledge
-from cfetch.tasks.hub.account import Account
-from cfetch.tasks.processes.messages import ChildAnswer, Order
 from cfetch.tasks.processes.worker import SILENT_S, Worker
-from cfetch.tasks.shares.dealing import ShareSource, Turn
-from cfetch.tasks.shares.work import RunSpec, Share
+from cfetch.tasks.shares.dealing import MOST_DEATHS, ShareGiver, ShareSource
+from cfetch.tasks.shares.work import Order, RunSpec, Turn
 
-MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its processes
 LOOK_S = 1.0  # between looks for a share that another task has lost
-DRIVERS, ENDED = "driver's", "ended"
-TURNS = 2  # of the driver, after which it has read all receipts that were there before
 
 
-class LocalShares(NamedTuple):
-    """A plan's entries by share; ``sharers`` as in ``Share``."""
-
-    plan: Plan
-    members: Sequence[Sequence[int]]
-    sharers: Sequence[int]
-
-    def fill(self, number: int, account: Account) -> Share:
-        """A share's entries that have not ended, and all entries of a named batch that is not over."""
-        entries = list(map(self.plan.entry, self.members[number]))
-        left = {entry.id for entry in entries if entry.id not in account}
-        batches = {entry.batch for entry in entries if entry.id in left and entry.batch is not None}
-        entries = [entry for entry in entries if entry.id in left or entry.batch in batches]
-        return Share(entries, self.sharers[number])
-
-
-@runtime_checkable
-class ShareContents(Protocol):
-    """The contents of shares, by their numbers; a source whose shares are made meanwhile has them itself."""
-
-    def fill(self, number: int, account: Account) -> Share:
-        """Make a share of what is left of it."""
-
-
-class ChildProcesses:
+class ChildProcesses(ShareGiver):
     """Implements ``Job``. ``bury_task`` gets the number of a task that is dead for certain.
 
     ``source``: where shares come from. ``name``: of this machine for people, if there are several.
@@ -63,9 +31,7 @@ class ChildProcesses:
 
     def __init__(
         self,
-        shares: ShareContents,
         spec: RunSpec,
-        account: Account,
         bury_task: Callable[[int], None],
         *,
         processes: int,
@@ -73,23 +39,18 @@ class ChildProcesses:
         source: ShareSource,
         name: str = "",
     ) -> None:
-        self._shares = shares
+        super().__init__(source)
         self._spec = spec
-        self._account = account
         self._bury_task = bury_task
         self._wall = wall
-        self._source = source
         self._name = name
-        self._changed = threading.Condition()
-        self._counts = Counter[str]()  # turns of the driver, and turns that processes have ended
-        self._is_stopping = False
+        self._ended = 0  # turns that processes have ended
         self._workers: dict[int, Worker] = {}  # by the thread that holds it
         self._at_work = {
             threading.Thread(target=self._work, name=f"process {n}", daemon=True) for n in range(processes)
         }
         self._notes: list[str] = []
         self.learned = NOTHING
-        self.failure: BaseException | None = None
 
     def start(self) -> None:
         """Begin; called once."""
@@ -98,9 +59,8 @@ class ChildProcesses:
 
     def wait(self, timeout_s: float) -> bool:
         """Implements ``Job.wait``."""
+        self.note_driver_turn()
         with self._changed:
-            self._counts[DRIVERS] += 1
-            self._changed.notify_all()
             self._changed.wait_for(lambda: not self._at_work, timeout_s)
             return not self._at_work
 
@@ -113,12 +73,6 @@ class ChildProcesses:
     def views(self) -> list[VolumeView]:
         """Implements ``Job.views``."""
         return self._source.views()
-
-    def stop(self) -> None:
-        """Hand out no more shares."""
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify_all()
 
     def cancel(self) -> None:
         """Kill all processes, and wait for the ends of their threads."""
@@ -164,52 +118,42 @@ class ChildProcesses:
     def _note_turn(self) -> None:
         """Let idle processes look again: a turn has ended, or all of them."""
         with self._changed:
-            self._counts[ENDED] += 1
+            self._ended += 1
             self._changed.notify_all()
 
     def _wait_for_end(self) -> None:
         """Wait until a process has ended a turn, but not for long."""
         with self._changed:
-            ended = self._counts[ENDED]
+            ended = self._ended
             if not self._source.is_over():
-                self._changed.wait_for(lambda: self._is_stopping or self._counts[ENDED] != ended, LOOK_S)
+                self._changed.wait_for(lambda: self._is_stopping or self._ended != ended, LOOK_S)
 
     def _bring(self, turn: Turn | None) -> None:
         """Let a share be brought, by one process after the other if they die."""
         deaths, shortest = 0, sys.maxsize
         while turn is not None and (worker := self._hold_worker()) is not None:
-            share = self._shares.fill(turn.share, self._account)
+            share = self._source.fill(turn.share)
             deaths = 0 if len(share.entries) < shortest else deaths
             shortest = len(share.entries)
-            order = Order(
-                share=turn.share,
-                task=turn.task,
-                sharers=share.sharers,
-                entries=share.entries,
-                executor=self._name,
-                is_copy=turn.is_copy,
-                batches=share.batches,
-                volume=share.volume,
-            )
+            order = Order(share, turn._replace(executor=self._name))
             answer = worker.bring(order, *self._watch(turn))
             if answer is not None:
                 if answer.fault is None:
                     self._source.end(turn)
-                elif self._source.is_mine(turn) and not self._move(turn, answer):
-                    self.fail(LocalFault(answer.fault))
+                elif self._source.is_mine(turn):
+                    self._give_up(turn, answer.fault.restore())
                 self._learn(answer.learned)
                 return
             deaths += 1
             self._bury_worker(worker, turn.task, deaths)
             turn = None if self._is_stopping else self._source.take_again(turn)
 
-    def _move(self, turn: Turn, answer: ChildAnswer) -> bool:
-        """Let other volumes take what one refuses; False: there is no other, or it is no volume's fault."""
-        if not answer.is_volumes or answer.fault is None:
-            return False
-        self.wait_for_receipts()
-        kind = Vanished if answer.is_gone else VolumeFault
-        return self._source.move(turn, kind(answer.fault, no_room=answer.no_room))
+    def _give_up(self, turn: Turn, fault: LocalFault) -> None:
+        """Let other volumes take what one refuses; any other fault ends the run."""
+        if isinstance(fault, VolumeFault):
+            self._move(turn, fault)
+        else:
+            self.fail(fault)
 
     def _watch(self, turn: Turn) -> tuple[Callable[[], None], Callable[[], bool]]:
         """What to do at a sign of life, and whether a process that stands still is not needed any more."""
@@ -248,12 +192,6 @@ class ChildProcesses:
             self._bury_task(task)
         self.wait_for_receipts()
 
-    def wait_for_receipts(self) -> None:
-        """Wait until the driver has read what the task has left."""
-        with self._changed:
-            end = self._counts[DRIVERS] + TURNS
-            self._changed.wait_for(lambda: self._counts[DRIVERS] >= end or self._is_stopping)
-
     def _note(self, note: str) -> None:
         with self._changed:
             self._notes.append(note)
@@ -261,13 +199,6 @@ class ChildProcesses:
     def _learn(self, learned: Knowledge) -> None:
         with self._changed:
             self.learned = merge_knowledge(self.learned, learned, self._wall())
-
-    def fail(self, error: BaseException) -> None:
-        """End the run early with this error, unless another one has ended it."""
-        with self._changed:
-            self.failure = self.failure or error
-            self._is_stopping = True
-            self._changed.notify_all()
 
 
 def _explain_deaths(deaths: int, code: int | None, *, is_silent: bool) -> str:

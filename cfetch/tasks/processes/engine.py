@@ -12,15 +12,15 @@ from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError
 from cfetch.manifest.plan import Plan
-from cfetch.run.fresh_links import ManifestRef
+from cfetch.run.volumes import Volumes
 from cfetch.straggler.knowledge import NOTHING, Knowledge
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.receipts import share_receipt_name
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.processes.child_processes import ChildProcesses, LocalShares, ShareContents
+from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.shares.cut import ExpectedPace
-from cfetch.tasks.shares.dealing import BuryTask, OwnShares, ShareSource
-from cfetch.tasks.shares.driver import POLL_S, DriverSetup, ShareEngine
+from cfetch.tasks.shares.dealing import BuryTask, CutShares, OwnShares, ShareSource
+from cfetch.tasks.shares.driver import POLL_S
 from cfetch.tasks.shares.plan_cut import cut_plan
 from cfetch.tasks.shares.salvage import bury_on_volume
 from cfetch.tasks.shares.work import RunSpec
@@ -37,51 +37,41 @@ class Started(NamedTuple):
     bury_task: BuryTask
 
 
-class ProcessesEngine(ShareEngine):
-    """Implements ``Engine`` for a plan whose destinations are directories. Used once.
-
-    ``tasks``: its own, if there are several volumes.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        root: Path,
-        state: Path,
-        settings: Settings,
-        *,
-        processes: int,
-        origin: ManifestRef,
-        clock: Clock,
-        knowledge: Knowledge = NOTHING,
-        tasks: "LocalTasks | None" = None,
-    ) -> None:
-        tasks = tasks or LocalTasks(plan, root, settings, processes, clock)
-        setup = DriverSetup(plan, root, state, settings, origin, clock, knowledge, tasks.roots)
-        super().__init__(tasks, setup)
-
-
 class LocalTasks:
     """Implements ``TaskRunner`` by processes of this machine.
 
-    ``roots``: the volumes, if there are several.
+    ``volumes``: if there are several; their batches are dealt out as they take them, and nothing is cut
+    before. ``wanted``: the tasks at a time for which shares are made; None: as many as ``processes``.
     """
 
-    roots: tuple[Path, ...] = ()
     longest_pause_s = POLL_S  # there are few receipts, and Ctrl-C has to be prompt
     trusts_receipts = False  # files in place are checked as in a run of one process
     leads = True
     sweeps = False  # the death of a child is noticed, and its parts are kept at once
 
-    def __init__(self, plan: Plan, root: Path, settings: Settings, processes: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        settings: Settings,
+        processes: int,
+        clock: Clock,
+        volumes: Volumes | None = None,
+        *,
+        wanted: int | None = None,
+    ) -> None:
+        self._plan = plan
+        self._settings = settings
         self._clock = clock
+        self._volumes = volumes
+        self._wanted = wanted or processes
         self._crew: ChildProcesses | None = None
         self._source: ShareSource | None = None
-        self._plan = plan
-        self._root = root
-        self._settings = settings
-        self._shares = LocalShares(plan, (), ())
+        self._cut = CutShares(plan, (), ())
         self._name = ""
+        self._pace = ExpectedPace(concurrency=max(1, settings.concurrency // processes))
+        self.roots: tuple[Path, ...] = (
+            () if volumes is None else tuple(volume.root for volume in volumes.local)
+        )
         self.slots = processes
 
     @contextmanager
@@ -99,23 +89,23 @@ class LocalTasks:
         return not self.tasks or (self._source is not None and self._source.is_whole)
 
     def prepare(self, account: Account, directory: Path) -> list[str]:  # noqa: ARG002 - they stay in the plan's file
-        """Cut the plan."""
-        self._cut_plan(account, self.slots)
-        self.slots = min(self.slots, self.tasks)
+        """Cut the plan, if there is one volume."""
+        if not self.roots:
+            self._cut_plan(account)
+            self.slots = min(self.slots, self.tasks)
         return []  # the notes about slow hosts are for clusters
 
-    def _cut_plan(self, account: Account, slots: int) -> list[str]:
-        """Cut the plan for so many tasks at a time. Returns notes for a person."""
-        settings = self._settings
-        pace = ExpectedPace(concurrency=max(1, settings.concurrency // self.slots))
-        cut = cut_plan(self._plan, account, pace=pace, slots=slots, per_host=settings.per_host)
-        self._shares = LocalShares(self._plan, cut.members, cut.sharers)
+    def _cut_plan(self, account: Account) -> list[str]:
+        """Cut the plan. Returns notes for a person."""
+        per_host = self._settings.per_host
+        cut = cut_plan(self._plan, account, pace=self._pace, slots=self._wanted, per_host=per_host)
+        self._cut = CutShares(self._plan, cut.members, cut.sharers)
         return cut.notes
 
     @property
     def tasks(self) -> int:
-        """How many shares there are."""
-        return len(self._shares.members)
+        """How many shares there are, or of how many files they will be made."""
+        return len(self._plan if self.roots else self._cut.members)
 
     def find_hub_place(self) -> HubPlace | None:
         """The loopback, on which children reach the hub."""
@@ -139,9 +129,7 @@ class LocalTasks:
 
         source = self._source = self._open_source(Started(spec, account, hub, bury_task))
         self._crew = ChildProcesses(
-            source if isinstance(source, ShareContents) else self._shares,
             spec,
-            account,
             bury_task,
             processes=self.slots,
             wall=self._clock.wall,
@@ -153,13 +141,27 @@ class LocalTasks:
 
     def _open_source(self, started: Started) -> ShareSource:
         """Open the source of the shares: this run has all of them for itself."""
-        receipts, epoch = Path(started.spec.receipts), started.spec.epoch
+        spec, account = started.spec, started.account
+        if self._volumes is not None:
+            from cfetch.tasks.shares.placed_run import open_placed  # few runs have several volumes
+
+            return open_placed(
+                self._plan,
+                self._volumes,
+                spec,
+                account,
+                started.hub,
+                self._clock,
+                slots=self._wanted,
+                pace=self._pace,
+            )
+        receipts, epoch = Path(spec.receipts), spec.epoch
 
         def stands(share: int) -> bool:
             """Whether the share has its receipt."""
             return (receipts / share_receipt_name(epoch, share)).exists()
 
-        return OwnShares(self.tasks, stands, self._clock.monotonic)
+        return OwnShares(self._cut, account, stands, self._clock.monotonic)
 
     @property
     def learned(self) -> Knowledge:

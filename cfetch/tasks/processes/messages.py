@@ -7,8 +7,8 @@ from typing import IO, TypeVar
 
 import msgspec
 
-from cfetch.manifest.entry import Entry
 from cfetch.straggler.knowledge import NOTHING, Knowledge
+from cfetch.tasks.hub.messages import TaskFault
 
 HEAD_BYTES = 8
 SIGN_OF_LIFE = bytes(HEAD_BYTES)
@@ -16,34 +16,10 @@ EVERY_S = 1.0  # a child gives a sign of life so often
 T = TypeVar("T")
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The order to bring a share, as ``task``, a number that no other task has; ``sharers``: of ``Share``.
-
-    ``executor``: the machine's name for people, if there are several. ``is_copy``: another task has it too.
-    ``batches`` and ``volume`` as in ``Share``.
-    """
-
-    share: int
-    task: int
-    sharers: int
-    entries: list[Entry]
-    executor: str = ""
-    is_copy: bool = False
-    batches: tuple[int, ...] = ()
-    volume: int | None = None
-
-
 class ChildAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a task; ``fault``: this machine's, if it ended the task. ``learned``: about hosts.
+    """The end of a task; ``fault``: what has ended it early. ``learned``: about hosts."""
 
-    ``is_volumes``: the fault is one volume's, others may take the files; ``no_room``: it is full;
-    ``is_gone``: files that the task has put there have gone.
-    """
-
-    fault: str | None = None
-    is_volumes: bool = False
-    no_room: bool = False
-    is_gone: bool = False
+    fault: TaskFault | None = None
     learned: Knowledge = NOTHING
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from cfetch.base.errors import LocalFault
-from cfetch.tasks.processes.messages import ChildAnswer, Order, pack_message, take_message
-from cfetch.tasks.shares.work import RunSpec
+from cfetch.tasks.processes.messages import ChildAnswer, pack_message, take_message
+from cfetch.tasks.shares.work import Order, RunSpec
 
 SILENT_S = 60.0  # a child is given up that gives no sign of life for so long; it gives one each second
 USELESS_S = 5.0  # the same if another child has brought its share

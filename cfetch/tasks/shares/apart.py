@@ -5,18 +5,18 @@ import asyncio
 from cfetch.base.events import Event
 from cfetch.run.collector import collect_seldom
 from cfetch.tasks.shares.task import Apart, Beside, Reporter, run_pool
-from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+from cfetch.tasks.shares.work import RunSpec, Share, Turn
 from cfetch.wire.loop import make_loop
 
 
-def bring_apart(spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside, apart: Apart) -> None:
+def bring_apart(spec: RunSpec, share: Share, turn: Turn, beside: Beside, apart: Apart) -> None:
     """Bring all entries to their end on a volume of the caller's own; ``beside.listener`` hears of each.
 
     Raises LocalFault.
     """
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
         fault, _ = runner.run(
-            run_pool(spec, share, copy, Unreported(spec, copy), lambda: None, beside, apart)
+            run_pool(spec, share, turn, Unreported(spec, turn), lambda: None, beside, apart)
         )
     if fault is not None:
         raise fault

@@ -1,6 +1,7 @@
 """Deals the units of a plan out to tasks, by the state table of ``protocol.py``.
 
-``Units`` are the states of all shares, for every source of shares. ``OwnShares`` is for a driver whose tasks
+``Units`` are the states of all shares, for every source of shares, and ``ShareGiver`` is what all have in
+common who give shares out: to processes, or to tasks of Spark. ``OwnShares`` is for a driver whose tasks
 are its own children: it learns of their deaths for certain, and their signs of life renew their leases. A
 child that stands still keeps its share from nobody: once everything else has been dealt out, an idle child
 brings a copy of what it has not reported.
@@ -8,12 +9,14 @@ brings a copy of what it has not reported.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import NamedTuple, Protocol
 
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.events import Event, VolumeView
+from cfetch.manifest.plan import Plan
+from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.protocol import (
     MOST_HOLDERS,
     Action,
@@ -29,28 +32,27 @@ from cfetch.tasks.shares.protocol import (
     step,
 )
 from cfetch.tasks.shares.protocol import Event as UnitEvent
+from cfetch.tasks.shares.work import Share, Turn
 
+MOST_DEATHS = 4  # over one share without progress: then the share itself seems to kill its tasks
+TURNS = 2  # of the driver, after which it has read all receipts that were there before
 LEASE_S = 10.0  # ten signs of life; a task that is only slow does no harm to its copy
 TICK_S = 2.0  # of the clock of leases: if this process itself stood still, tasks are blamed for one tick only
 
 
-class Turn(NamedTuple):
-    """A share to bring now, as ``task``, a number that no other task of the run has.
-
-    ``is_copy``: another task may be bringing it too.
-    """
-
-    share: int
-    task: int
-    is_copy: bool = False
-
-
 class ShareSource(Protocol):
-    """Says which share comes next. Thread-safe. Its methods raise LocalFault."""
+    """Says which share comes next. Thread-safe. Its methods raise LocalFault.
+
+    What it says of volumes and batches by itself is right where there is one volume.
+    """
 
     @property
     def fault(self) -> LocalFault | None:
         """The fault with which the run ends when all shares are over."""
+        return None
+
+    def fill(self, share: int) -> Share:
+        """The content of a share that was taken: what is left of it."""
 
     def take(self) -> Turn | None:
         """Take the next share; None: there is none now."""
@@ -64,8 +66,9 @@ class ShareSource(Protocol):
     def end(self, turn: Turn) -> None:
         """Note that the task has brought its share to its end."""
 
-    def move(self, turn: Turn, fault: VolumeFault) -> bool:
+    def move(self, turn: Turn, fault: VolumeFault) -> bool:  # noqa: ARG002 - no other volume takes it
         """Give up the share, as its volume refuses it: others may take it. False: there are none."""
+        return False
 
     def is_mine(self, turn: Turn) -> bool:
         """Whether the share is still this machine's to bring."""
@@ -75,12 +78,15 @@ class ShareSource(Protocol):
 
     def take_events(self) -> list[Event]:
         """What the source has to say about batches and volumes since the last call."""
+        return []
 
     def views(self) -> list[VolumeView]:
-        """The volumes at this moment, if there are several."""
+        """The volumes at this moment, if there are several: the run's own figures are those of a lone one."""
+        return []
 
-    def find_volume(self, task: int) -> int | None:
+    def find_volume(self, task: int) -> int | None:  # noqa: ARG002 - a lone one has no number
         """The volume of a task's share, if there are several."""
+        return None
 
     @property
     def is_whole(self) -> bool:
@@ -98,26 +104,48 @@ class BuryTask(Protocol):
         """``moves``: nothing of the task can write any more; otherwise its parts are copied."""
 
 
-class OneVolume:
-    """What a source of shares has to say of volumes if there is one."""
+class ShareGiver:
+    """Gives the shares of a source to tasks, until the run stops. Thread-safe.
 
-    fault: LocalFault | None = None
+    ``failure``: with what the run ends early.
+    """
 
-    def move(self, turn: Turn, fault: VolumeFault) -> bool:  # noqa: ARG002 - the port's
-        """Never: there is no other volume."""
-        return False
+    def __init__(self, source: ShareSource) -> None:
+        self._source = source
+        self._changed = threading.Condition()
+        self._driver_turns = 0
+        self._is_stopping = False
+        self.failure: BaseException | None = None
 
-    def take_events(self) -> list[Event]:
-        """Nothing: nothing is placed."""
-        return []
+    def stop(self) -> None:
+        """Give no further share."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
 
-    def views(self) -> list[VolumeView]:
-        """No views: the figures of the run are those of the volume."""
-        return []
+    def fail(self, error: BaseException) -> None:
+        """End the run early with this error, unless another one has ended it."""
+        with self._changed:
+            self.failure = self.failure or error
+            self.stop()
 
-    def find_volume(self, task: int) -> int | None:  # noqa: ARG002 - the port's
-        """None: there is one."""
-        return None
+    def note_driver_turn(self) -> None:
+        """Note that the driver has read the receipts that were there, and does so again."""
+        with self._changed:
+            self._driver_turns += 1
+            self._changed.notify_all()
+
+    def wait_for_receipts(self) -> None:
+        """Wait until the driver has read what a task has left."""
+        with self._changed:
+            end = self._driver_turns + TURNS
+            self._changed.wait_for(lambda: self._driver_turns >= end or self._is_stopping)
+
+    def _move(self, turn: Turn, fault: VolumeFault) -> None:
+        """Let other volumes take what one refuses; if there is none, the fault ends the run."""
+        self.wait_for_receipts()
+        if not self._source.move(turn, fault):
+            self.fail(fault)
 
 
 class Units:
@@ -161,7 +189,7 @@ class Units:
         """Let the task have the share, perhaps as a copy; None: it may not."""
         for action in self.step(share, self.make_claim(share, task)):
             if isinstance(action, Grant):
-                return Turn(share, task, action.is_copy)
+                return Turn(share, task, int(action.is_copy))
         return None
 
     def make_claim(self, share: int, task: int) -> Claimed:
@@ -197,15 +225,35 @@ class Units:
         return self._passed_s
 
 
-class OwnShares(OneVolume, ShareSource):
+class CutShares(NamedTuple):
+    """The shares into which a plan was cut: its entries by share. ``sharers`` as in ``Share``."""
+
+    plan: Plan
+    members: Sequence[Sequence[int]]
+    sharers: Sequence[int]
+
+    def fill(self, share: int, account: Account) -> Share:
+        """A share's entries that have not ended, and all entries of a named batch that is not over."""
+        entries = list(map(self.plan.entry, self.members[share]))
+        left = {entry.id for entry in entries if entry.id not in account}
+        batches = {entry.batch for entry in entries if entry.id in left and entry.batch is not None}
+        entries = [entry for entry in entries if entry.id in left or entry.batch in batches]
+        return Share(entries, self.sharers[share])
+
+
+class OwnShares(ShareSource):
     """Implements ``ShareSource`` for a run that has all shares of its plan for itself.
 
     ``stands``: whether a share has its receipt. ``now_s``: a monotonic clock.
     """
 
-    def __init__(self, shares: int, stands: Callable[[int], bool], now_s: Callable[[], float]) -> None:
-        self._units = Units(now_s, shares)
-        self._open = deque(range(shares))
+    def __init__(
+        self, cut: CutShares, account: Account, stands: Callable[[int], bool], now_s: Callable[[], float]
+    ) -> None:
+        self._cut = cut
+        self._account = account
+        self._units = Units(now_s, len(cut.members))
+        self._open = deque(range(len(cut.members)))
         self._stands = stands
         self._tasks = count(1)
         self._lock = threading.Lock()
@@ -215,6 +263,10 @@ class OwnShares(OneVolume, ShareSource):
         with self._lock:
             share = self._open.popleft() if self._open else self._units.find_silent()
             return None if share is None else self._units.claim(share, next(self._tasks))
+
+    def fill(self, share: int) -> Share:
+        """The entries that have not ended."""
+        return self._cut.fill(share, self._account)
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Take the same share as another task: this one has been reaped, so it is past the fence."""

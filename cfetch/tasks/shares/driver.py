@@ -80,12 +80,14 @@ class TaskRunner(Protocol):
     ``trusts_receipts``: receipts of earlier runs of the plan count, if their files have not changed since;
     otherwise each task checks by itself. ``sweeps``: parts that do not change may belong to dead tasks.
     ``leads``: False if another machine leads the run: then only that machine prepares, stops and tidies up.
+    ``roots``: the directories of a run with several volumes.
     """
 
     longest_pause_s: float
     leads: bool
     trusts_receipts: bool
     sweeps: bool
+    roots: tuple[Path, ...]
 
     def open(self) -> AbstractContextManager[None]:
         """Open the resources that the run needs, for as long as it lasts. Raises UsageError, LocalFault."""
@@ -121,7 +123,7 @@ class TaskRunner(Protocol):
 class DriverSetup(NamedTuple):
     """The facts of a run by tasks. ``state`` is a directory that all tasks see.
 
-    ``root`` is one too, or the URL of an object store. ``volumes``: the directories of a run with several.
+    ``root`` is one too, or the URL of an object store; with several volumes, it is the first of them.
 
     ``settings`` are for one task; ``per_host`` and the rates are for all tasks together.
     """
@@ -133,11 +135,6 @@ class DriverSetup(NamedTuple):
     origin: ManifestRef
     clock: Clock
     knowledge: Knowledge = NOTHING
-    volumes: tuple[Path, ...] = ()
-
-    def destinations(self, instant: str, epoch: int) -> tuple[TaskDestination, ...]:
-        """The destinations of an execution of the plan, if there are several."""
-        return tuple(directory_destination(volume, instant, epoch) for volume in self.volumes)
 
     def destination(self, instant: str, epoch: int) -> TaskDestination:
         """The destination of an execution of the plan."""
@@ -204,7 +201,9 @@ class Driver:
         self._account = Account()
         self._lost_by: CfetchError | None = None
         self._destination = setup.destination(run.guard.instant, self._epoch)
-        self._volumes = setup.destinations(run.guard.instant, self._epoch)
+        self._volumes = tuple(
+            directory_destination(root, run.guard.instant, self._epoch) for root in runner.roots
+        )
         fences = [Path(destination.fence) for destination in self._volumes or (self._destination,)]
         self._orphans = [Orphans(fence, self._now) for fence in fences]
         self._view = LiveView(
@@ -225,7 +224,7 @@ class Driver:
             self._emit_earlier(root)
         failure = self._run_tasks()
         if failure is not None and not self._is_ending():
-            for volume in self._setup.volumes or [root]:
+            for volume in self._runner.roots or [root]:
                 if isinstance(volume, Path):
                     self._ask(str(volume), partial(self.emit_unreported, volume))
             raise self._explain(failure)

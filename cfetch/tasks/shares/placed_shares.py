@@ -17,11 +17,11 @@ from cfetch.base.threads import start_thread
 from cfetch.manifest.plan import Plan
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import MICRO, MOST_FILES, choose_target
-from cfetch.tasks.shares.dealing import ShareSource, Turn, Units
+from cfetch.tasks.shares.dealing import ShareSource, Units
 from cfetch.tasks.shares.placed_batches import PlacedBatches, Placing
 from cfetch.tasks.shares.protocol import Committed, Failed, Fenced, Phase
 from cfetch.tasks.shares.protocol import Event as UnitEvent
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.work import Share, Turn
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -64,77 +64,6 @@ class _LoopThread:
             self._loop.close()
 
 
-class DealtShares:
-    """The shares that have been dealt: which batches each has, and for which volume. Used in one event loop.
-
-    ``account`` knows the entries that have ended.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        placing: Placing,
-        account: Account,
-        now_s: Callable[[], float],
-        events: deque[Event],
-    ) -> None:
-        self._plan = plan
-        self._placing = placing
-        self._account = account
-        self._dealt: list[_Dealt] = []
-        self.batches = PlacedBatches(plan, placing, self._has_ended, now_s, events)
-
-    def find_volume(self, share: int) -> int:
-        """The volume of a share."""
-        return self._dealt[share].volume
-
-    def fill(self, share: int) -> Share:
-        """The content of a share: the batches of it that are not over, each of them whole."""
-        dealt = self._dealt[share]
-        left = [members for members in dealt.members if not all(map(self._has_ended, members))]
-        entries = [self._plan.entry(index) for members in left for index in members]
-        return Share(entries, self._placing.slots, tuple(map(len, left)), dealt.volume)
-
-    def stands(self, share: int) -> bool:
-        """Whether all entries of a share have ended."""
-        return all(self._has_ended(index) for members in self._dealt[share].members for index in members)
-
-    async def deal(self, volume: int) -> bool:
-        """Make a share of batches for one volume, as long as shares are to be; False: there are none."""
-        pace, target_s, cost_s = self._placing.pace, self._choose_target_s(), 0.0
-        dealt: dict[int, tuple[int, ...]] = {}
-        while cost_s < target_s and sum(map(len, dealt.values())) < MOST_FILES:
-            begun = await self.batches.begin(volume)
-            if begun is not None:
-                dealt[begun.number] = begun.members
-                cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
-            elif dealt and self.batches.may_go_on(volume):
-                await self.batches.arrive()
-                self.batches.assign()
-            else:
-                break
-        if dealt:
-            self._dealt.append(_Dealt(volume, tuple(dealt), tuple(dealt.values())))
-        return bool(dealt)
-
-    async def finish(self, share: int) -> None:
-        """Count the batches of a share that has been brought."""
-        await self.batches.finish(self._dealt[share].volume, self._dealt[share].pair())
-
-    async def dissolve(self, share: int, fault: VolumeFault) -> None:
-        """Take the share back from a volume that refuses it: those of its batches that are not over wait."""
-        dealt = self._dealt[share]
-        await self.batches.refuse(dealt.volume, dealt.pair(), fault)
-
-    def _choose_target_s(self) -> float:
-        sizes = self._plan.sizes
-        total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
-        return choose_target(total_s, max(self._placing.slots, len(self.batches.volumes))) / MICRO
-
-    def _has_ended(self, index: int) -> bool:
-        return self._plan.entry(index).id in self._account
-
-
 def _in_turn(
     step: "Callable[Concatenate[PlacedShares, P], Coroutine[Any, Any, T]]",
 ) -> "Callable[Concatenate[PlacedShares, P], T]":
@@ -153,7 +82,8 @@ def _in_turn(
 class PlacedShares(ShareSource):
     """Implements ``ShareSource`` for a run that has several volumes and all batches of its plan for itself.
 
-    It knows which tasks have shares, and ``DealtShares`` what these are. ``now_s`` is the run's clock.
+    It knows which tasks have shares, and what these are; ``PlacedBatches`` knows which batches wait, and for
+    what. ``account`` knows the entries that have ended; ``now_s`` is the run's clock.
     """
 
     def __init__(
@@ -165,18 +95,21 @@ class PlacedShares(ShareSource):
         brought: Brought,
         happened: Iterable[Event] = (),
     ) -> None:
+        self._plan = plan
+        self._placing = placing
+        self._account = account
         self._brought = brought
         self._tasks = count(1)
         self._units = Units(now_s)
+        self._dealt: list[_Dealt] = []
+        self._dealt_for = Counter[int]()  # shares by volume
         self._at_work: dict[int, int] = {}  # the share of each task that has one
-        self._dealt = Counter[int]()  # shares by volume
         self._lost: list[int] = []  # shares that their tasks have lost, and nobody has yet
         self._events: deque[Event] = deque(happened)
         self._is_over = False
         self.loop = _LoopThread()
         self.lock = asyncio.Lock()
-        self._shares = self.loop.call(self._open(plan, placing, account, now_s))
-        self._batches = self._shares.batches
+        self._batches = self.loop.call(self._open(now_s))
 
     @property
     def fault(self) -> LocalFault | None:
@@ -192,14 +125,15 @@ class PlacedShares(ShareSource):
         batches = self._batches
         volumes = batches.volumes if volumes is None else volumes
         for share in self._lost:
-            if self._shares.find_volume(share) in volumes:
+            if self._dealt[share].volume in volumes:
                 self._lost.remove(share)
                 return self._claim(share)
         while True:
             batches.assign()
             for volume in sorted(volumes, key=self._count_shares):
-                if await self._shares.deal(volume):
-                    self._dealt[volume] += 1
+                if (dealt := await self._deal(volume)) is not None:
+                    self._dealt.append(dealt)
+                    self._dealt_for[volume] += 1
                     return self._claim(self._units.add(volume))
             if batches.is_over:
                 if not self._is_over:
@@ -213,7 +147,7 @@ class PlacedShares(ShareSource):
     @_in_turn
     async def take_again(self, turn: Turn) -> Turn | None:
         """Take the same share as another task: this one has been reaped, so it is past the fence."""
-        await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
+        await self._step_to_end(turn, self._fence(turn))
         return self._claim(turn.share)
 
     @_in_turn
@@ -222,7 +156,7 @@ class PlacedShares(ShareSource):
 
         All receipts of the task have been read.
         """
-        await self._step_to_end(turn, Fenced(turn.task, stands=self._shares.stands(turn.share)))
+        await self._step_to_end(turn, self._fence(turn))
         if self._units[turn.share].phase is Phase.OPEN:
             self._lost.append(turn.share)
 
@@ -239,12 +173,13 @@ class PlacedShares(ShareSource):
     async def move(self, turn: Turn, fault: VolumeFault) -> bool:
         """Dissolve a share that its volume refuses, once all receipts of its task have been read."""
         if isinstance(fault, Vanished):
-            await self._batches.confirm(fault, self._shares.find_volume(turn.share))
+            await self._batches.confirm(fault, self._dealt[turn.share].volume)
             return False
         self._at_work.pop(turn.task, None)
         self._units.step(turn.share, Failed(turn.task, is_final=True))
         if self._units[turn.share].is_over:  # otherwise a copy has it
-            await self._shares.dissolve(turn.share, fault)
+            dealt = self._dealt[turn.share]
+            await self._batches.refuse(dealt.volume, dealt.pair(), fault)
         return True
 
     def is_mine(self, turn: Turn) -> bool:
@@ -255,14 +190,17 @@ class PlacedShares(ShareSource):
         """Whether all batches are over."""
         return self._is_over
 
-    def fill(self, number: int, account: Account) -> Share:  # noqa: ARG002 - it has that of the run
+    def fill(self, share: int) -> Share:
         """The content of a share: the batches of it that are not over, each of them whole."""
-        return self._shares.fill(number)
+        dealt = self._dealt[share]
+        left = [members for members in dealt.members if not self._have_ended(members)]
+        entries = [self._plan.entry(index) for members in left for index in members]
+        return Share(entries, self._placing.slots, tuple(map(len, left)), dealt.volume)
 
     def find_volume(self, task: int) -> int | None:
         """The volume of a task's share."""
         share = self._at_work.get(task)
-        return None if share is None else self._shares.find_volume(share)
+        return None if share is None else self._dealt[share].volume
 
     def take_events(self) -> list[Event]:
         """What has happened since the last call."""
@@ -279,18 +217,43 @@ class PlacedShares(ShareSource):
 
     # in the loop
 
-    async def _open(
-        self, plan: Plan, placing: Placing, account: Account, now_s: Callable[[], float]
-    ) -> DealtShares:
-        shares = DealtShares(plan, placing, account, now_s, self._events)
-        await shares.batches.open(self._count_landed)
-        return shares
+    async def _open(self, now_s: Callable[[], float]) -> PlacedBatches:
+        batches = PlacedBatches(self._plan, self._placing, self._has_ended, now_s, self._events)
+        await batches.open(self._count_landed)
+        return batches
+
+    async def _deal(self, volume: int) -> _Dealt | None:
+        """Make a share of batches for one volume, as long as shares are to be; None: there are none."""
+        pace, target_s, cost_s = self._placing.pace, self._choose_target_s(), 0.0
+        dealt: dict[int, tuple[int, ...]] = {}
+        while cost_s < target_s and sum(map(len, dealt.values())) < MOST_FILES:
+            begun = await self._batches.begin(volume)
+            if begun is not None:
+                dealt[begun.number] = begun.members
+                cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
+            elif dealt and self._batches.may_go_on(volume):
+                await self._batches.arrive()
+                self._batches.assign()
+            else:
+                break
+        return _Dealt(volume, tuple(dealt), tuple(dealt.values())) if dealt else None
+
+    def _choose_target_s(self) -> float:
+        sizes = self._plan.sizes
+        total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
+        return choose_target(total_s, max(self._placing.slots, len(self._batches.volumes))) / MICRO
+
+    def _has_ended(self, index: int) -> bool:
+        return self._plan.entry(index).id in self._account
+
+    def _have_ended(self, members: Iterable[int]) -> bool:
+        return all(map(self._has_ended, members))
 
     def _count_landed(self) -> dict[int, tuple[int, int]]:
         """Return for each task at work its volume, and the bytes that it has brought."""
         at_work = self._at_work
         return {
-            task: (self._shares.find_volume(at_work[task]), size_bytes)
+            task: (self._dealt[at_work[task]].volume, size_bytes)
             for task, (_, size_bytes) in self._brought().items()
             if task in at_work
         }
@@ -301,14 +264,18 @@ class PlacedShares(ShareSource):
         With fewer tasks than volumes the second tells which comes next. Otherwise the first ones would be
         given the batches of those that wait.
         """
-        now = sum(self._shares.find_volume(share) == volume for share in self._at_work.values())
-        return now, self._dealt[volume]
+        now = sum(self._dealt[share].volume == volume for share in self._at_work.values())
+        return now, self._dealt_for[volume]
 
     def _claim(self, share: int | None) -> Turn | None:
         turn = None if share is None else self._units.claim(share, next(self._tasks))
         if turn is not None:
             self._at_work[turn.task] = turn.share
         return turn
+
+    def _fence(self, turn: Turn) -> Fenced:
+        """The task is past the fence; its share stands if all of its entries have ended."""
+        return Fenced(turn.task, stands=all(map(self._have_ended, self._dealt[turn.share].members)))
 
     async def _renew(self, turn: Turn) -> None:
         self._units.renew(turn.share, turn.task)
@@ -318,4 +285,5 @@ class PlacedShares(ShareSource):
         self._at_work.pop(turn.task, None)
         self._units.step(turn.share, event)
         if self._units[turn.share].is_over:
-            await self._shares.finish(turn.share)
+            dealt = self._dealt[turn.share]
+            await self._batches.finish(dealt.volume, dealt.pair())

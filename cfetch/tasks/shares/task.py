@@ -56,7 +56,7 @@ from cfetch.tasks.hub.receipts import (
     share_receipt_name,
 )
 from cfetch.tasks.shares.task_destination import open_destination
-from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, TaskCopy
+from cfetch.tasks.shares.work import RunSpec, Share, ShareOutcome, Turn
 from cfetch.wire.fresh_link import UrlRefresher
 from cfetch.wire.loop import make_loop
 from cfetch.wire.network import make_network
@@ -71,6 +71,7 @@ LEASED_IDLE_S = 1.0  # the same at leased hosts: another task uses the lease no 
 SHOWN = 512  # attempts that all tasks together report to the driver
 MOST_SHOWN = 32  # attempts that one task reports; even with the longest paths a beat holds twice as many
 LOOK_S = 0.5  # between looks for the stop and another copy's receipt, so a stop may take this longer
+STILL_S = 180.0  # work may stand still for so long while a slow disk flushes; heartbeats expire then, too
 UNKNOWN = -1
 OpenLinks = Callable[[ExitStack], UrlRefresher]  # the stack closes it
 LEAST_FIRST = 2  # slots with which a task begins at a host, however many others do
@@ -78,10 +79,17 @@ SLOWEST_BPS = 1 << 10  # the least that a rate may be set to
 
 
 class Beside(NamedTuple):
-    """What a caller of ``bring_share`` adds to a task."""
+    """What a caller of ``bring_share`` adds to a task.
+
+    ``open_links``: where fresh links come from, opened in the task's event loop; None: from what the spec
+    names. ``listener`` gets all events.
+    """
 
     open_links: OpenLinks | None
     listener: Listener | None
+
+
+NOTHING_BESIDE = Beside(None, None)
 
 
 class Apart(NamedTuple):
@@ -149,29 +157,25 @@ def divide_limits(settings: Settings, sharers: int, at_a_time: int, *, searches:
 def bring_share(
     spec: RunSpec,
     share: Share,
-    copy: TaskCopy,
+    turn: Turn,
     *,
     on_life: Callable[[], None] = lambda: None,
-    open_links: OpenLinks | None = None,
-    listener: Listener | None = None,
+    beside: Beside = NOTHING_BESIDE,
 ) -> ShareOutcome:
     """Bring all entries to their end and leave the receipt; do nothing if another copy has done so.
 
-    ``on_life`` is called again and again while the work moves. ``open_links``: where fresh links come from,
-    opened in the task's event loop; None: from what ``spec`` names. ``listener`` gets all events.
+    ``on_life`` is called again and again while the work moves.
 
     Raises:
         LocalFault: this executor cannot write there; a receipt says so, but it does not end the share.
     """
     if share.volume is not None:
         spec = msgspec.structs.replace(spec, destination=spec.volumes[share.volume])
-    reporter = Reporter(spec, copy)
+    reporter = Reporter(spec, turn)
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(
-            run_pool(spec, share, copy, reporter, on_life, Beside(open_links, listener))
-        )
+        fault, learned = runner.run(run_pool(spec, share, turn, reporter, on_life, beside))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
@@ -181,9 +185,9 @@ def bring_share(
 class Reporter:
     """Listens to the pool of a task, and leaves its receipts."""
 
-    def __init__(self, spec: RunSpec, copy: TaskCopy) -> None:
+    def __init__(self, spec: RunSpec, turn: Turn) -> None:
         self._spec = spec
-        self._copy = copy
+        self._turn = turn
         self._directory = Path(spec.receipts)
         self._events: list[ReportedEvent] = []  # since the last report, as are the records
         self._records: list[FileRecord] = []
@@ -194,20 +198,20 @@ class Reporter:
     def __call__(self, event: Event) -> None:
         """Keep the records and events that belong into the next report."""
         if isinstance(event, EntryFinished):
-            executor = self._copy.executor or msgspec.UNSET
-            record = msgspec.structs.replace(event.record, executor=executor, task=self._copy.task)
+            executor = self._turn.executor or msgspec.UNSET
+            record = msgspec.structs.replace(event.record, executor=executor, task=self._turn.task)
             self._records.append(record)
         elif isinstance(event, BatchPlaced) and self._spec.volumes:
             pass  # the driver has placed it
         elif isinstance(event, REPORTED):
             if isinstance(event, StragglerCancelled):
-                event = msgspec.structs.replace(event, executor=self._copy.executor or None)
+                event = msgspec.structs.replace(event, executor=self._turn.executor or None)
             self._events.append(event)
         self.counts(event)
 
     def is_over(self) -> bool:
         """Whether a copy of this task has brought the share to its end."""
-        return (self._directory / share_receipt_name(self._spec.epoch, self._copy.share)).exists()
+        return (self._directory / share_receipt_name(self._spec.epoch, self._turn.share)).exists()
 
     def is_stopping(self) -> bool:
         """Whether the driver wants all tasks to end."""
@@ -237,7 +241,7 @@ class Reporter:
             leave_receipt(self._directory, report.fault_name, encode_report(report))
 
     def _leave_share(self) -> bool:
-        name = share_receipt_name(self._spec.epoch, self._copy.share)
+        name = share_receipt_name(self._spec.epoch, self._turn.share)
         last = encode_report(self._begin_report(), self._records)
         return leave_receipt(self._directory, name, *self._reports, last)
 
@@ -251,10 +255,10 @@ class Reporter:
         return TaskReport(
             instant=self._spec.instant,
             epoch=self._spec.epoch,
-            share=self._copy.share,
-            task=self._copy.task,
+            share=self._turn.share,
+            task=self._turn.task,
             number=len(self._reports),
-            executor=self._copy.executor,
+            executor=self._turn.executor,
             volume=self._spec.destination.root if self._spec.volumes else "",
             events=self._events,
             digest=make_digest([record for record in self._records if record.is_in_place], slots=slots),
@@ -264,7 +268,7 @@ class Reporter:
 async def run_pool(
     spec: RunSpec,
     share: Share,
-    copy: TaskCopy,
+    turn: Turn,
     reporter: Reporter,
     on_life: Callable[[], None],
     beside: Beside,
@@ -284,7 +288,7 @@ async def run_pool(
                     open_destination(
                         spec.destination,
                         settings,
-                        f"t{copy.task}",
+                        f"t{turn.task}",
                         login=spec.env,
                         monotonic=run_clock.now,
                         is_useless=reporter.is_over,
@@ -302,7 +306,7 @@ async def run_pool(
             links = stack.enter_context(ExitStack())
             api = StatementApi(settings.statement_host, spec.env, network, clock)
             renewal = Renewal(spec.origin, api, links)
-            beats = _make_beat_maker(spec, copy, run_clock.now)
+            beats = _make_beat_maker(spec, turn, run_clock.now)
             listeners: list[Listener] = [reporter, beats, *filter(None, [beside.listener])]
             pool = Pool(
                 EntryList(share.entries, spec.headers, share.batches),
@@ -320,7 +324,7 @@ async def run_pool(
                 if beside.open_links is None
                 else beside.open_links(links),
                 knowledge=spec.knowledge,
-                backwards=copy.attempt > 0,
+                backwards=turn.attempt > 0,
                 commit_by=make_commitment if apart is None else apart.commit_by,
             )
             line = HubLine(spec.hub, beats, _limit_pool(pool, share, settings))
@@ -352,7 +356,7 @@ async def _run_watched(pool: Pool, *work: Coroutine[Any, Any, None]) -> None:
                 raise result
 
 
-def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) -> BeatMaker:
+def _make_beat_maker(spec: RunSpec, turn: Turn, now_s: Callable[[], float]) -> BeatMaker:
     limits = None
     if spec.hub is not None and spec.hub.is_shared:
         settings = spec.settings
@@ -362,7 +366,7 @@ def _make_beat_maker(spec: RunSpec, copy: TaskCopy, now_s: Callable[[], float]) 
             per_host=settings.per_host,
             rates=settings.rates,
         )
-    who = TaskBeat(task=copy.task, executor=copy.executor, limits=limits)
+    who = TaskBeat(task=turn.task, executor=turn.executor, limits=limits)
     return BeatMaker(who, shown=min(MOST_SHOWN, max(2, SHOWN // spec.at_a_time)), now_s=now_s)
 
 

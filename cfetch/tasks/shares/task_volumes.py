@@ -10,12 +10,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from cfetch.base.breaker import BreakerState
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
-from cfetch.base.events import BreakerClosed, Event, VolumePaused, VolumeView
+from cfetch.base.events import Event, VolumePaused, VolumeView
 from cfetch.engine.batches.staging import Batch
-from cfetch.engine.batches.volume_events import make_volume_paused, make_volume_view
+from cfetch.engine.batches.volume_events import VolumesInUse
 from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.engine.placement.placer import Placer
 from cfetch.manifest.entry import Entry
@@ -43,14 +42,12 @@ class TaskVolumes:
         self._volumes = volumes
         self._placer = placer
         self._events = events
+        self._in_use = VolumesInUse(volumes, placer, now_s, events.append)
         self._now_s = now_s
         self._note_files = note_files
         self._patience_s = min(options.write_timeout_s, options.deadline_s)
         self._free: list[int | None] = [None] * len(volumes)
-        self._done = Counter[int]()  # batches by volume
-        self._done_bytes = Counter[int]()
         self._files = Counter[int]()  # that tasks have put there, or found
-        self._out_of_use: set[int] = set()  # by the events that were emitted
         self._seen: dict[int, int] = {}  # bytes by task
         self._landed = Counter[int]()  # bytes of tasks at work, by volume
         self._following: list[asyncio.Task[None]] = []
@@ -79,19 +76,13 @@ class TaskVolumes:
 
     def pause(self, index: int) -> None:
         """Tell people that a volume is out of use."""
-        self._out_of_use.add(index)
-        name, view = self._volumes[index].name, self._placer.view(index)
-        self._events.append(make_volume_paused(self._now_s(), name, view))
+        self._in_use.pause(index)
 
     def note_done(self, index: int, files: int, size_bytes: int) -> None:
         """A batch is over on a volume, of which tasks have put or found so many files there."""
-        self._done[index] += 1
-        self._done_bytes[index] += size_bytes
+        self._in_use.note_done(index, size_bytes)
         if files:
             self._files[index] += files
-        if index in self._out_of_use and self._placer.view(index).breaker is not BreakerState.OPEN:
-            self._out_of_use.discard(index)
-            self._events.append(BreakerClosed(t_s=self._now_s(), volume=self._volumes[index].name))
 
     async def note_records(self, index: int, batches: Sequence[str]) -> None:
         """Let the volume note that the records of these batches stand: it looks again at the end."""
@@ -129,11 +120,7 @@ class TaskVolumes:
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment."""
-        free, batches, done = self._free, self._done, self._done_bytes
-        return [
-            make_volume_view(volume.name, self._placer.view(n), free[n], batches[n], done[n])
-            for n, volume in enumerate(self._volumes)
-        ]
+        return self._in_use.make_views(self._free)
 
     def follow(self, find_landed: Landed) -> None:
         """Measure speeds and rooms from now on."""

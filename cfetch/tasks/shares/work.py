@@ -41,15 +41,16 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     hub: HubAddress | None = None
 
 
-class TaskCopy(NamedTuple):
-    """One of the copies of a task. No other copy has its ``task`` number; ``attempt`` counts from 0.
+class Turn(NamedTuple):
+    """The turn of a task at a share. No other turn of the run has its ``task`` number.
 
-    ``executor`` is a name for people.
+    ``attempt``: from 0; with another one, an earlier task may be bringing the share too. ``executor`` is a
+    name for people.
     """
 
     share: int
     task: int
-    attempt: int
+    attempt: int = 0
     executor: str = ""
 
 
@@ -64,6 +65,13 @@ class Share(NamedTuple):
     sharers: int
     batches: tuple[int, ...] = ()
     volume: int | None = None
+
+
+class Order(NamedTuple):
+    """What a process is told: to bring this share, as this turn."""
+
+    share: Share
+    turn: Turn
 
 
 class ShareOutcome(NamedTuple):

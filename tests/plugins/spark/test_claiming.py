@@ -15,12 +15,12 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.spark import claiming
-from cfetch.plugins.spark.dealer import MOST_DEATHS, ShareDealer, read_order
-from cfetch.tasks.hub.account import Account
-from cfetch.tasks.hub.messages import ShareEnded
+from cfetch.plugins.spark.dealer import ShareDealer, read_order
+from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
-from cfetch.tasks.shares.dealing import Turn
+from cfetch.tasks.shares.dealing import MOST_DEATHS
+from cfetch.tasks.shares.work import Turn
 from tests.engine.drive import tree
 from tests.tasks.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
 
@@ -58,7 +58,7 @@ class OneShare:
     def take(self):
         return self._turns.pop() if self._turns else None
 
-    def fill(self, number, account):
+    def fill(self, share):
         return self._share
 
     def find_volume(self, task):
@@ -94,7 +94,7 @@ def dealing(tmp_path, origin, **settings):
         spec = msgspec.structs.replace(spec, volumes=(spec.destination,), grants=str(tmp_path / "grants"))
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         placed: Any = OneShare(share._replace(batches=(3,), volume=0))
-        dealer = ShareDealer(placed, spec, Account(), hub.forget)
+        dealer = ShareDealer(placed, spec, hub.forget)
         hub.deal_by(dealer)
         over = threading.Event()
 
@@ -185,7 +185,7 @@ def test_the_fault_of_a_volume_moves_its_batches_and_that_of_a_machine_does_not(
     with served(FILES) as origin, dealing(tmp_path, origin) as (spec, placed, dealer):
         task = dealer.claim("a")
         assert [path.name for path in Path(spec.grants).iterdir()] == [f"t{task}"]
-        dealer.end(ShareEnded(task=task, fault="full", is_volumes=is_volumes, no_room=True))
+        dealer.end(ShareEnded(task=task, fault=TaskFault("full", is_volumes=is_volumes, no_room=True)))
         assert placed.said == [("refused", 1, True) if is_volumes else ("buried", 1)]
         assert list(Path(spec.grants).iterdir()) == []
         dealer.end(ShareEnded(task=task))  # late

@@ -20,7 +20,9 @@ from cfetch.base.events import STARTING, EntryFinished, Event, Progress, RunNote
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark import cluster_run
-from cfetch.plugins.spark.job import count_slots, note_missing_settings, start_job
+from cfetch.plugins.spark.cluster_run import CutJob
+from cfetch.plugins.spark.job import count_slots, note_missing_settings
+from cfetch.plugins.spark.open_shares import OpenShares
 from cfetch.plugins.spark.share_files import ShareFiles
 from cfetch.plugins.spark.work import find_task_fault
 from cfetch.run.fresh_links import ManifestRef
@@ -215,7 +217,9 @@ def test_a_task_that_does_not_see_the_drivers_directory_is_quoted(tmp_path, spar
         at_a_time=1,
     )
     gone = ShareFiles(directory=str(tmp_path / "gone"), count=1, per_file=1)
-    failure = start_job(spark, spec, gone, range(1), "a-test").exception(60)
+    job = CutJob(spark, spec, OpenShares(gone, range(1), []), 1)
+    assert job.wait(60)
+    failure = job.failure
     said = failure and find_task_fault(failure)
     assert said
     assert said.startswith(f"cannot use {tmp_path}/gone/part-000000.parquet: ")

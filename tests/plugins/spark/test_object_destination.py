@@ -16,7 +16,7 @@ from cfetch.plugins.spark.preflight import Look, probe_executor
 from cfetch.storage.buckets.object_store import pick_login
 from cfetch.tasks.shares.task import bring_share
 from cfetch.tasks.shares.task_destination import store_destination
-from cfetch.tasks.shares.work import TaskCopy
+from cfetch.tasks.shares.work import Turn
 from tests.tasks.scene import asked, files_of, served, share_of, spec_of, whole, write_manifest
 
 FILES = files_of(20)
@@ -72,7 +72,7 @@ def test_a_task_whose_run_was_taken_over_puts_no_more_objects(tmp_path, bucket):
     with served(FILES, late) as origin:
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         with ThreadPoolExecutor(1) as thread:
-            task = thread.submit(bring_share, spec, share, TaskCopy(0, 1, 0, "x"))
+            task = thread.submit(bring_share, spec, share, Turn(0, 1, 0, "x"))
             while not bucket.keys():
                 assert not task.done(), task.result()
             Path(destination.fence).rmdir()
@@ -93,10 +93,10 @@ def test_a_task_without_its_fence_asks_for_nothing(tmp_path, bucket):
     with served(FILES) as origin:
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         with pytest.raises(LocalFault, match=r"is not there on .*: all executors must see .* of --state"):
-            bring_share(spec, share, TaskCopy(0, 1, 0, "x"))
+            bring_share(spec, share, Turn(0, 1, 0, "x"))
         assert (asked(origin), bucket.keys()) == ({}, [])
         Path(spec.destination.fence).mkdir(parents=True)
-        bring_share(spec, share, TaskCopy(0, 2, 0, "x"))
+        bring_share(spec, share, Turn(0, 2, 0, "x"))
     assert objects(bucket) == whole(FILES)
 
 

@@ -24,7 +24,7 @@ from cfetch.tasks.shares import task
 from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
 from cfetch.tasks.shares.task import bring_share, divide_limits
 from cfetch.tasks.shares.task_destination import directory_destination
-from cfetch.tasks.shares.work import ShareOutcome, TaskCopy
+from cfetch.tasks.shares.work import ShareOutcome, Turn
 from cfetch.wire.loop import make_loop
 from tests.api.slow_site import BODY, SlowSite
 from tests.engine.drive import tree
@@ -70,7 +70,7 @@ def test_a_share_is_brought_to_its_end(tmp_path, spec):
     """Every file in place and once in the receipts, the failed one too; no directory of its own stays."""
     lost = next(iter(FILES))
     with served(FILES, {lost: Fault(kind="status", status=404, first=0)}) as origin:
-        done = bring_share(spec, share_at(tmp_path, origin), TaskCopy(3, 7, 0, "executor 7 on b"))
+        done = bring_share(spec, share_at(tmp_path, origin), Turn(3, 7, 0, "executor 7 on b"))
     assert done == ShareOutcome(files=12, failed=1)
     assert tree(tmp_path / "to") == {name: data for name, data in whole(FILES).items() if name != lost}
     receipts = read_receipts(tmp_path)
@@ -92,7 +92,7 @@ def test_garbage_is_looked_for_seldom_in_a_task(tmp_path, spec, monkeypatch):
 
     monkeypatch.setattr(task, "make_loop", look)
     with served(FILES) as origin:
-        bring_share(spec, share_at(tmp_path, origin), TaskCopy(0, 1, 0))
+        bring_share(spec, share_at(tmp_path, origin), Turn(0, 1, 0))
     assert seen == [(OBJECTS, True)]
 
 
@@ -100,9 +100,9 @@ def test_a_share_that_is_over_is_not_begun_again(tmp_path, spec):
     """The executor died after the receipt and before Spark knew."""
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)
-        bring_share(spec, share, TaskCopy(0, 1, 0))
+        bring_share(spec, share, Turn(0, 1, 0))
         before = len(origin.requests)
-        assert bring_share(spec, share, TaskCopy(0, 2, 1)) == ShareOutcome(files=0, failed=0)
+        assert bring_share(spec, share, Turn(0, 2, 1)) == ShareOutcome(files=0, failed=0)
         assert len(origin.requests) == before
     assert shares(read_receipts(tmp_path)) == [(0, 1)]
 
@@ -119,11 +119,11 @@ def test_a_second_copy_begins_at_the_other_end(tmp_path, spec, sizes):
         share = share_at(tmp_path, origin, files)
         if sizes == "one unknown":
             share.entries[5] = msgspec.structs.replace(share.entries[5], size_bytes=None)
-        bring_share(one_at_a_time(spec), share, TaskCopy(0, 1, 0))
+        bring_share(one_at_a_time(spec), share, Turn(0, 1, 0))
         first = [request.path for request in origin.requests]
         for path in tree(tmp_path / "to"):
             (tmp_path / "to" / path).unlink()
-        bring_share(one_at_a_time(spec), share, TaskCopy(1, 2, 1))
+        bring_share(one_at_a_time(spec), share, Turn(1, 2, 1))
         second = [request.path for request in origin.requests[len(first) :]]
     assert second == first[::-1]
 
@@ -134,12 +134,12 @@ def test_a_second_copy_passes_over_what_the_first_has_published(tmp_path, spec):
     files = {held: Synthetic(held, 4 << 20)} | FILES  # so large that a part of it would be kept
     with served(files, {held: Fault(kind="stall", after_bytes=3 << 20, first=1)}) as origin:
         share = share_at(tmp_path, origin, files)
-        first = threading.Thread(target=bring_share, args=(one_at_a_time(spec), share, TaskCopy(0, 1, 0)))
+        first = threading.Thread(target=bring_share, args=(one_at_a_time(spec), share, Turn(0, 1, 0)))
         first.start()
         own = Path(directory_destination(tmp_path / "to", "i", 1).fence) / "t1"
         while not any(sizes_in(own)):
             assert first.is_alive()
-        bring_share(one_at_a_time(spec), share, TaskCopy(0, 2, 1))
+        bring_share(one_at_a_time(spec), share, Turn(0, 2, 1))
         first.join(60)
         assert not first.is_alive()  # the receipt of the other one has ended it
         assert asked(origin) == {name: 2 if name == held else 1 for name in files}
@@ -153,7 +153,7 @@ def test_a_share_that_is_over_leaves_one_receipt(tmp_path, spec):
     files = {name: Fixed(BODY) for name in ("a", "b", "slow")}
     with closing(SlowSite()) as site:
         share = share_at(tmp_path, SimpleNamespace(url=site.url("")), files)
-        task = threading.Thread(target=bring_share, args=(spec, share, TaskCopy(0, 1, 0)))
+        task = threading.Thread(target=bring_share, args=(spec, share, Turn(0, 1, 0)))
         task.start()
         wait_for(tmp_path, "part-", task)
         site.let_go()
@@ -169,7 +169,7 @@ def test_a_task_goes_on_with_what_a_dead_run_has_left(tmp_path, spec):
     files = {"0.big": Synthetic("0.big", 4 << 20)} | FILES
     with served(files, {"0.big": Fault(kind="stall", after_bytes=3 << 20, first=1)}) as origin:
         share = share_at(tmp_path, origin, files)
-        task = threading.Thread(target=bring_share, args=(spec, share, TaskCopy(0, 1, 0)))
+        task = threading.Thread(target=bring_share, args=(spec, share, Turn(0, 1, 0)))
         task.start()
         left = Path(directory_destination(tmp_path / "to", "i", 1).fence) / "t1"
         while not any(size_bytes == 3 << 20 for size_bytes in sizes_in(left)):
@@ -179,7 +179,7 @@ def test_a_task_goes_on_with_what_a_dead_run_has_left(tmp_path, spec):
         (tmp_path / "receipts" / STOP_NAME).unlink()
         left.rename(left.parent.with_name("2-1"))  # as the rollback of the first run does
         Path(directory_destination(tmp_path / "to", "i", 2).fence).mkdir()
-        bring_share(msgspec.structs.replace(spec, epoch=2), share, TaskCopy(0, 1, 0))
+        bring_share(msgspec.structs.replace(spec, epoch=2), share, Turn(0, 1, 0))
         again = [request for request in origin.requests if request.path == "0.big"][1]
         assert again.range == f"bytes={3 << 20}-"
     assert tree(tmp_path / "to") == whole(files)
@@ -202,7 +202,7 @@ def test_what_has_ended_is_told_before_the_share_is_over(tmp_path, spec):
     held = next(iter(FILES))
     with served(FILES, {held: Fault(kind="stall", after_bytes=10, first=0)}) as origin:
         share = share_at(tmp_path, origin)
-        task = threading.Thread(target=bring_share, args=(spec, share, TaskCopy(0, 1, 0)))
+        task = threading.Thread(target=bring_share, args=(spec, share, Turn(0, 1, 0)))
         task.start()
         while len(statuses(read_receipts(tmp_path))) < len(FILES) - 1:  # all but the one that is held
             assert task.is_alive()
@@ -227,7 +227,7 @@ def test_an_executor_that_cannot_work_says_why(tmp_path, spec, trouble):
         epoch.rmdir()
         epoch.write_bytes(b"")
     with served(FILES) as origin, pytest.raises(LocalFault) as caught:
-        bring_share(spec, share_at(tmp_path, origin), TaskCopy(0, 1, 0))
+        bring_share(spec, share_at(tmp_path, origin), Turn(0, 1, 0))
     assert ("must see the directory" in str(caught.value)) == (trouble != "unwritable")
     (found,) = read_receipts(tmp_path)
     assert found.report.fault == str(caught.value)
@@ -242,7 +242,7 @@ def test_a_fault_of_a_copy_whose_share_is_over_is_none(tmp_path, spec):
     told = encode_report(TaskReport(instant="i", epoch=1, share=0, task=1))
     assert leave_receipt(tmp_path / "receipts", share_receipt_name(1, 0), told)
     Path(directory_destination(tmp_path / "to", "i", 1).fence).rmdir()
-    assert bring_share(spec, share, TaskCopy(0, 2, 1)).files == 0
+    assert bring_share(spec, share, Turn(0, 2, 1)).files == 0
 
 
 def test_links_that_have_expired_are_renewed_in_the_task(tmp_path, spec):
@@ -254,7 +254,7 @@ def test_links_that_have_expired_are_renewed_in_the_task(tmp_path, spec):
         fresh = {"version": 1, "base_url": origin.url, "files": [row]}
         origin.files["m.json"] = Fixed(msgspec.json.encode(fresh))
         spec = msgspec.structs.replace(spec, origin=ManifestRef(f"{origin.url}m.json", None, None))
-        assert bring_share(spec, share, TaskCopy(0, 1, 0)).failed == 0
+        assert bring_share(spec, share, Turn(0, 1, 0)).failed == 0
         assert [request.query for request in origin.requests if request.path == expired] == ["", "new"]
     assert tree(tmp_path / "to") == whole(FILES)
 
@@ -275,7 +275,7 @@ def test_tasks_begin_at_a_host_with_the_slots_of_one(tmp_path, monkeypatch, shar
     with served(FILES) as origin:
         share = share_at(tmp_path, origin)._replace(sharers=sharers)
         spec = spec_of(tmp_path, Settings(to=(str(tmp_path / "to"),), concurrency=16))
-        assert bring_share(spec, share, TaskCopy(0, 1, 0)).failed == 0
+        assert bring_share(spec, share, Turn(0, 1, 0)).failed == 0
     assert seen == begun
 
 

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.straggler import StragglerConfig
 from cfetch.tasks.hub import claims
-from cfetch.tasks.hub.messages import Dealt, ShareClaim, ShareEnded, StillAlive
+from cfetch.tasks.hub.messages import Dealt, ShareClaim, ShareEnded, StillAlive, TaskFault
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
 from tests.tasks.hub.beats import FakeTask
 
+FULL = TaskFault("full", is_volumes=True)
 CLAIM = ShareClaim(executor="a")
 
 
@@ -57,9 +58,9 @@ def test_a_process_gets_one_share_after_the_other_until_all_are_over():
         assert process.meet().ask(CLAIM, Dealt).task == 1
         process.say(StillAlive(task=1))
         dealer.wait_for("renew", 1)
-        process.say(ShareEnded(task=1, fault="full", is_volumes=True))
+        process.say(ShareEnded(task=1, fault=FULL))
         assert process.ask(CLAIM, Dealt).task == 2
-        dealer.wait_for("end", 1, "full")
+        dealer.wait_for("end", 1, FULL)
         process.say(ShareEnded(task=2))
         assert process.ask(CLAIM, Dealt) == Dealt(is_over=True)
 

@@ -28,7 +28,7 @@ from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
 from cfetch.tasks.shares.task import bring_share
-from cfetch.tasks.shares.work import TaskCopy
+from cfetch.tasks.shares.work import Turn
 from tests.engine.drive import tree
 from tests.show.records import active, attempt, finished, progress, record
 from tests.tasks.counting import counting
@@ -64,9 +64,9 @@ def plain_share(tmp_path, origin, folder, number, sharers=2):
 
 
 @contextmanager
-def begun(spec, share, copy):
+def begun(spec, share, turn):
     """A task in a thread; joined in the end."""
-    thread = threading.Thread(target=bring_share, args=(spec, share, copy))
+    thread = threading.Thread(target=bring_share, args=(spec, share, turn))
     thread.start()
     try:
         yield thread
@@ -90,7 +90,7 @@ def test_tasks_together_have_no_more_connections_than_there_may_be(tmp_path, mon
     with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         long, short = plain_share(tmp_path, origin, "l", 300, 4), plain_share(tmp_path, origin, "s", 50, 4)
-        with begun(spec, long, TaskCopy(0, 1, 0, "a")), begun(spec, short, TaskCopy(1, 2, 0, "b")):
+        with begun(spec, long, Turn(0, 1, 0, "a")), begun(spec, short, Turn(1, 2, 0, "b")):
             pass
         assert origin.most_asking == PER_HOST
         assert origin.requests == 350
@@ -103,7 +103,7 @@ def test_a_task_uses_what_the_other_does_not(tmp_path):
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting(together=PER_HOST, free=PER_HOST - 1) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
-        bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), TaskCopy(0, 1, 0, "a"))
+        bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=4), Turn(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST
 
 
@@ -115,7 +115,7 @@ def test_a_task_uses_the_rate_that_no_other_uses(tmp_path):
     with served(files) as origin, hub_of(settings) as hub:
         spec = msgspec.structs.replace(spec_of(tmp_path, settings, hub.address), at_a_time=1000)
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files), 1000)
-        bring_share(spec, share, TaskCopy(0, 1, 0, "a"))
+        bring_share(spec, share, Turn(0, 1, 0, "a"))
     (record,) = [record for one in read_receipts(tmp_path) for record in one.records]
     assert record.end_s - record.start_s < 100.0
 
@@ -130,7 +130,7 @@ def test_a_429_of_another_task_is_kept(tmp_path):
         other.meet().ask(beat(9, pauses={host: 1.5}))
         spec = spec_of(tmp_path, settings, hub.address)
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files), 2)
-        bring_share(spec, share, TaskCopy(0, 1, 0, "a"))
+        bring_share(spec, share, Turn(0, 1, 0, "a"))
         assert time.monotonic() - began_s >= 1.5
     assert tree(tmp_path / "to") == whole(files)
 
@@ -189,7 +189,7 @@ def test_a_host_that_throttles_all_tasks_gets_no_more_than_a_part_of_their_conne
             origin.may_answer.set()
 
         monkeypatch.setattr(hub_client.LeasedPool, "obey", let_go)
-        with begun(spec, share, TaskCopy(0, 1, 0, "a")):
+        with begun(spec, share, Turn(0, 1, 0, "a")):
             while origin.requests < 100:
                 time.sleep(0.01)
             origin.most_asking = 0
@@ -215,7 +215,7 @@ def test_without_a_hub_a_task_goes_by_its_fixed_share(tmp_path, trouble):
         elif trouble == "is not there":
             at = None
         spec = spec_of(tmp_path, settings, at)
-        bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=2), TaskCopy(0, 1, 0, "a"))
+        bring_share(spec, plain_share(tmp_path, origin, "f", 50, sharers=2), Turn(0, 1, 0, "a"))
         assert origin.most_asking == PER_HOST // 2
     assert len(tree(tmp_path / "to")) == 50
 
@@ -234,7 +234,7 @@ def test_a_hub_that_is_slow_to_answer_is_waited_for(tmp_path, monkeypatch):
     settings = Settings(to=(str(tmp_path / "to"),), **LIMITED)
     with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec, share = spec_of(tmp_path, settings, hub.address), plain_share(tmp_path, origin, "f", 50)
-        with begun(spec, share, TaskCopy(0, 1, 0, "a")), hub._lock:
+        with begun(spec, share, Turn(0, 1, 0, "a")), hub._lock:
             wait_until(lambda: hub_client.ANSWER_S in waits)
             assert origin.requests == 0
         assert (origin.requests, origin.most_asking) == (50, PER_HOST)
@@ -284,7 +284,7 @@ def test_a_hub_that_dies_in_between_costs_nothing(tmp_path):
     with counting(together=PER_HOST) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         share = plain_share(tmp_path, origin, "f", 200)
-        with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
+        with begun(spec, share, Turn(0, 1, 0, "a")) as task:
             while origin.requests < 100:
                 assert task.is_alive()
             hub.close()
@@ -300,7 +300,7 @@ def test_a_stop_comes_through_the_hub(tmp_path):
     with served(files_of(4), {held: stall}) as origin, hub_of(settings) as hub:
         spec = spec_of(tmp_path, settings, hub.address)
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files_of(4)), 2)
-        with begun(spec, share, TaskCopy(0, 1, 0, "a")) as task:
+        with begun(spec, share, Turn(0, 1, 0, "a")) as task:
             while [one.bytes for one in hub.view().active] != [10]:  # the others are in place
                 assert task.is_alive()
             assert [one.executor for one in hub.view().active] == ["a"]
@@ -324,7 +324,7 @@ def beside_others(tmp_path, late, *, bps, normal_bps, padding):
         bring_share(
             spec,
             share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, files), 2),
-            TaskCopy(0, 1, 0, "a"),
+            Turn(0, 1, 0, "a"),
         )
     assert tree(tmp_path / "to") == whole(files)
     events = [event for one in read_receipts(tmp_path) for event in one.events]

@@ -4,17 +4,20 @@ import random
 import shutil
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from cfetch.base.errors import LocalFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
 from cfetch.tasks.nodes.board import MOST_TURNS, Board, SharedJob, read_job, write_job
-from cfetch.tasks.shares.dealing import LEASE_S, Turn
+from cfetch.tasks.shares.dealing import LEASE_S, CutShares
 from cfetch.tasks.shares.protocol import MOST_HOLDERS
+from cfetch.tasks.shares.work import Turn
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import this_node
 
+NO_PLAN: Any = None
 BEATS = Heartbeats(interval_s=1.0, misses=2)
 
 
@@ -25,12 +28,12 @@ class Scene:
         self.board, self.receipts, self.fence = folder / "shares-1", folder / "receipts", folder / "1"
         self.receipts.mkdir()
         self.fence.mkdir()
-        self.shares = shares
+        self.cut = CutShares(NO_PLAN, [[n] for n in range(shares)], [1] * shares)
         self.now_s = 0.0
         self.buried: list[int] = []
         self.moved: list[int] = []  # of these, whose parts were moved
         self.opened: list[Board] = []
-        members = [[n] for n in range(shares)]
+        members = list(map(list, self.cut.members))
         write_job(self.board, SharedJob(members=members, sharers=[1] * shares, wall_start_s=5.0))
 
     def node(self, *, is_gone=False, heartbeats=BEATS):
@@ -40,7 +43,7 @@ class Scene:
         )
         board = Board(
             self.board,
-            self.shares,
+            self.cut,
             epoch=1,
             receipts=self.receipts,
             fence=self.fence,
@@ -239,7 +242,7 @@ def test_an_idle_node_brings_a_copy_of_the_share_of_a_silent_one(scene):
     scene.silence(silent)
     assert scene.idle(idle, LEASE_S) is None  # it is first heard when one listens, and then no more
     copy = scene.idle(idle, 1)
-    assert copy == Turn(first.share, first.task + 3, is_copy=True)
+    assert copy == Turn(first.share, first.task + 3, attempt=1)
     assert scene.idle(other, LEASE_S + 2, idle) is None  # the copy lives, and a share has two tasks at most
     assert scene.buried == []
     assert all(board.is_mine(turn) for board in scene.opened for turn in (first, copy))
@@ -259,7 +262,7 @@ def test_a_share_with_two_silent_nodes_waits_until_one_of_them_is_dead(scene):
     scene.silence(idle)
     assert scene.idle(last, 2 * LEASE_S) is None
     idle.close()
-    assert scene.idle(last, 1) == Turn(first.share, copy.task + 3, is_copy=True)
+    assert scene.idle(last, 1) == Turn(first.share, copy.task + 3, attempt=1)
     assert scene.buried == scene.moved == [copy.task]
     late = scene.node(heartbeats=Heartbeats())
     assert [late.is_mine(turn) for turn in (first, copy)] == [True, False]
@@ -275,7 +278,7 @@ def test_a_living_node_with_a_silent_process_brings_a_copy_itself(scene):
         for turn in turns[:2]:
             board.renew(turn)
     assert scene.idle(other, 1, board) is None
-    assert board.take() == Turn(2, 6, is_copy=True)
+    assert board.take() == Turn(2, 6, attempt=1)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,8 +12,8 @@ from cfetch.base.errors import ConfigError, Held, UsageError
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.tasks.nodes import engine, joining
 from cfetch.tasks.nodes.board import Board
-from cfetch.tasks.shares.dealing import Turn
 from cfetch.tasks.shares.protocol import Renewed
+from cfetch.tasks.shares.work import Turn
 from cfetch.timeline.execution import Execution, start
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table, this_node
@@ -129,7 +129,7 @@ def test_the_share_of_a_node_that_stands_still_is_brought_all_the_same(tmp_path,
             summary = prepared.run(lambda _: None, together=True)
     assert summary is not None
     assert (summary.exit_code, summary.files.done) == (0, len(FILES))
-    assert [turn.share for turn in turns if turn.is_copy] == [0]
+    assert [turn.share for turn in turns if turn.attempt] == [0]
     assert scene.wrong() + scene.missing() + scene.debris() == []
 
 

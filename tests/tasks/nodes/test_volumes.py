@@ -17,17 +17,17 @@ from cfetch.base.errors import ConfigError, Held, LocalFault, VolumeFault
 from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
 from cfetch.tasks.hub.account import Account
+from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.nodes import engine, joining
-from cfetch.tasks.nodes.asking import Ask, Mail, Refusal, find_over
+from cfetch.tasks.nodes.asking import Ask, Mail, find_over
 from cfetch.tasks.nodes.beats import Heard
 from cfetch.tasks.nodes.board import SharedJob
-from cfetch.tasks.nodes.desk import Crew, Desk
+from cfetch.tasks.nodes.desk import Desk
 from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
-from cfetch.tasks.shares.dealing import Turn
-from cfetch.tasks.shares.work import Share
+from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.course import Course
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table
@@ -41,11 +41,17 @@ from tests.volumes.conftest import namespaces
 __all__ = ["namespaces"]
 KIB = 1 << 10
 NO_PLAN: Any = None
+NO_TABLE: Any = None
 
 
 def double(**facts) -> Any:
     """Something that has only these facts."""
     return SimpleNamespace(**facts)
+
+
+def refusal(task, why, *, no_room=False):
+    """The word that a volume has refused a share."""
+    return ShareEnded(task=task, fault=TaskFault(why, is_volumes=True, no_room=no_room))
 
 
 class Placed:
@@ -64,7 +70,7 @@ class Placed:
         self.dealt += 1
         return Turn(self.dealt - 1, self.dealt)
 
-    def fill(self, number, account):
+    def fill(self, share):
         return Share([], 1, (), 0)
 
     def find_volume(self, task):
@@ -111,13 +117,17 @@ def table(tmp_path):
             placed: Any = Placed(self.said)
             self.placed = placed
             self.desk = Desk(self.mail, placed, self.receipts, 1, beats, self.bury)
-            self.desk._crew = Crew(lambda: self.said.append(("read receipts",)), self.fail)
+            crew: Any = self
+            self.desk._crew = crew
             self.run = LeadersRun(self.receipts, 1, lambda: True)
             self.remote = RemoteShares(NO_PLAN, self.mail, beats, self.run, [0])
 
         def bury(self, task, *, moves=True):
             assert not self.mail.is_granted(task)
             self.said.append(("fence", task))
+
+        def wait_for_receipts(self):
+            self.said.append(("read receipts",))
 
         def fail(self, error):
             raise error
@@ -138,7 +148,7 @@ def table(tmp_path):
 
 def test_a_dead_node_is_fenced_before_others_get_its_share(table):
     """It may only stand still; its task loses the grant first, then its directory, and then its share."""
-    assert table.give().task == 1
+    assert table.give().turn.task == 1
     assert table.mail.is_granted(1)
     table.beats.is_dead = True
     table.said.clear()
@@ -149,25 +159,25 @@ def test_a_dead_node_is_fenced_before_others_get_its_share(table):
 
 def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table):
     """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
-    assert table.give().task == 1
+    assert table.give().turn.task == 1
     table.said.clear()
-    table.mail.ask(Ask(node="b", number=2, refused=Refusal(1, "is full", no_room=True)))
+    table.mail.ask(Ask(node="b", number=2, refused=refusal(1, "is full", no_room=True)))
     table.hear()
     assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
-    assert table.give().task == 2
-    table.mail.ask(Ask(node="b", number=3, refused=Refusal(2, "does not answer")))
+    assert table.give().turn.task == 2
+    table.mail.ask(Ask(node="b", number=3, refused=refusal(2, "does not answer")))
     table.hear()
     assert table.give() is None
 
 
 def test_a_node_whose_process_has_died_gets_the_share_again(table):
     """Only what the desk has given it, and once; what has its receipt is brought."""
-    assert table.give().task == 1
-    assert table.give(dead=1).task == 2
+    assert table.give().turn.task == 1
+    assert table.give(dead=1).turn.task == 2
     assert ("bury", 1) in table.said
     (table.receipts / "share-1-000001").touch()
     table.said.clear()
-    assert table.give(dead=2).task == 3
+    assert table.give(dead=2).turn.task == 3
     assert [said for said in table.said if said[0] != "renew"] == [("end", 2)]
 
 
@@ -273,8 +283,7 @@ def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
     roots, emitted = (tmp_path / "a", tmp_path / "b"), []
     monkeypatch.setattr(engine, "count_completed", lambda table, instant: completed)
     tasks = double(roots=roots, blind=roots[1:], is_whole=True)
-    here = double(table=None, clock=None)
-    nodes = NodesEngine(plan, roots[0], tmp_path, Settings(), here, tasks, origin=NO_PLAN)
+    nodes = NodesEngine(tasks, double(plan=plan, root=roots[0]), NO_TABLE)
     driver = double(
         emit_unreported=lambda root, looks=True: emitted.append(root.name + ("" if looks else ", surely"))
     )

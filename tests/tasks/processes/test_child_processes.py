@@ -1,7 +1,8 @@
 """The threads that hold a run's processes: how the run ends if one of them fails."""
 
 import time
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,8 +11,10 @@ from cfetch.tasks.hub.account import Account
 from cfetch.tasks.processes import child_processes
 from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.processes.messages import ChildAnswer
-from cfetch.tasks.shares.dealing import OwnShares
-from cfetch.tasks.shares.work import RunSpec, Share
+from cfetch.tasks.shares.dealing import CutShares, OwnShares
+from cfetch.tasks.shares.work import RunSpec
+
+NO_PLAN: Any = SimpleNamespace(entry=None)
 
 
 class BadEnd:
@@ -27,26 +30,19 @@ class BadEnd:
         raise LocalFault("its end fails")
 
 
-class Empty:
-    """Shares without entries."""
-
-    def fill(self, number, account):
-        return Share([], 1)
-
-
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_process_whose_end_fails_leaves_no_thread_that_the_run_waits_for(monkeypatch, processes):
     """The run is over, with that error, and shows no process at work."""
     monkeypatch.setattr(child_processes, "Worker", BadEnd)
     brought: set[int] = set()
     children = ChildProcesses(
-        Empty(),
         spec=cast("RunSpec", None),
-        account=Account(),
         bury_task=lambda _: None,
         processes=processes,
         wall=time.time,
-        source=OwnShares(4, brought.__contains__, time.monotonic),
+        source=OwnShares(
+            CutShares(NO_PLAN, [()] * 4, [1] * 4), Account(), brought.__contains__, time.monotonic
+        ),
     )
     children.start()
     assert any(children.wait(10.0) for _ in range(30))

@@ -9,26 +9,21 @@ from cfetch.plugins.lab.bench.content import pieces
 from cfetch.run.fresh_links import ManifestRef
 from cfetch.straggler.knowledge import NOTHING
 from cfetch.tasks.processes import engine
-from cfetch.tasks.processes.engine import ProcessesEngine
+from cfetch.tasks.processes.engine import LocalTasks
+from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 from tests.run.engines import FILES, NAMES, EngineContract
 from tests.tasks.scene import served
 
 
-class TestProcessesEngine(EngineContract):
+class TestProcesses(EngineContract):
     """Two children of this process."""
 
     @contextmanager
     def engine_of(self, scene):
         """The state is in the destination."""
-        yield ProcessesEngine(
-            scene.plan,
-            scene.to,
-            scene.to / ".cfetch",
-            scene.settings,
-            processes=2,
-            origin=ManifestRef("m.json", None, None),
-            clock=SystemClock(),
-        )
+        clock, origin = SystemClock(), ManifestRef("m.json", None, None)
+        setup = DriverSetup(scene.plan, scene.to, scene.to / ".cfetch", scene.settings, origin, clock)
+        yield ShareEngine(LocalTasks(scene.plan, scene.settings, 2, clock), setup)
 
     def test_files_that_a_full_disk_left_without_a_report_are_counted(self, scene_of, monkeypatch):
         """They stand, whatever the receipts say; a shorter file does not count."""

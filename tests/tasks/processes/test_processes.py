@@ -195,7 +195,7 @@ class Stopper:
 
 def holds_the_first(held):
     """Whether the process brings the share with the first file."""
-    return held.order is not None and any(entry.path == NAMES[0] for entry in held.order.entries)
+    return held.order is not None and any(entry.path == NAMES[0] for entry in held.order.share.entries)
 
 
 def test_a_process_that_stands_still_loses_its_files_to_another(tmp_path, workers):
@@ -220,8 +220,10 @@ def test_an_idle_process_brings_a_copy_of_what_stands_still(tmp_path, monkeypatc
 
         def take(self):
             with self._lock:
-                if stopper.worker is not None and not self._units[stopper.worker.order.share].is_over:
-                    self._units.step(stopper.worker.order.share, Renewed(stopper.worker.order.task, 0.0))
+                if stopper.worker is not None and not self._units[stopper.worker.order.turn.share].is_over:
+                    self._units.step(
+                        stopper.worker.order.turn.share, Renewed(stopper.worker.order.turn.task, 0.0)
+                    )
             return super().take()
 
     monkeypatch.setattr(engine, "OwnShares", Expired)

@@ -9,13 +9,16 @@ import msgspec
 import pytest
 
 from cfetch.base.config.settings import Settings
+from cfetch.tasks.hub.messages import TaskFault
 from cfetch.tasks.processes import worker
 from cfetch.tasks.processes.child import Signs
-from cfetch.tasks.processes.messages import HEAD_BYTES, ChildAnswer, Order, pack_message, take_message
+from cfetch.tasks.processes.messages import HEAD_BYTES, ChildAnswer, pack_message, take_message
 from cfetch.tasks.processes.worker import Worker
+from cfetch.tasks.shares.work import Order, Share, Turn
 from tests.tasks.scene import spec_of
 
 MORE_THAN_A_PIPE_HOLDS = 1 << 20
+ORDER = Order(Share([], 1), Turn(0, 1))
 
 
 def test_the_start_of_a_child_does_not_wait_for_it(tmp_path, monkeypatch):
@@ -24,7 +27,7 @@ def test_the_start_of_a_child_does_not_wait_for_it(tmp_path, monkeypatch):
     spec = msgspec.structs.replace(spec_of(tmp_path, Settings()), env={"X": "x" * MORE_THAN_A_PIPE_HOLDS})
     child = Worker(spec)
     child.kill()
-    assert child.bring(Order(share=0, task=1, sharers=1, entries=[])) is None
+    assert child.bring(ORDER) is None
     assert child.close() == -signal.SIGKILL
 
 
@@ -35,7 +38,7 @@ def test_a_child_that_stands_still_is_given_up(tmp_path, monkeypatch, size):
     monkeypatch.setattr(worker, "SILENT_S", 0.1)
     monkeypatch.setattr(worker, "TICK_S", 0.05)
     member = Worker(msgspec.structs.replace(spec_of(tmp_path, Settings()), env={"X": "x" * size}))
-    assert member.bring(Order(share=0, task=1, sharers=1, entries=[])) is None
+    assert member.bring(ORDER) is None
     assert member.is_silent
     assert member.close() == -signal.SIGKILL
 
@@ -65,13 +68,13 @@ def test_signs_of_life_keep_a_child_and_are_no_answer(monkeypatch):
     assert len(pipe.getvalue()) == HEAD_BYTES
     signs.note_life()
     signs.give()
-    signs.answer(ChildAnswer(fault="full"))
+    signs.answer(ChildAnswer(fault=TaskFault("full")))
     now = 100.0
     signs.give()  # without work there is nothing that stands still
     received, answers = bytearray(), list[ChildAnswer | None]()
     for byte in pipe.getvalue():
         received.append(byte)
         answers.append(take_message(received, ChildAnswer))
-    assert [answer.fault for answer in answers if answer is not None] == ["full"]
-    assert len(pipe.getvalue()) == 3 * HEAD_BYTES + len(pack_message(ChildAnswer(fault="full")))
+    assert [answer.fault for answer in answers if answer is not None] == [TaskFault("full")]
+    assert len(pipe.getvalue()) == 3 * HEAD_BYTES + len(pack_message(ChildAnswer(fault=TaskFault("full"))))
     assert not received

@@ -223,7 +223,7 @@ class World:
 
     def bring(self, turn):
         """A task: stages each batch, gives the files their names, writes the record, leaves a receipt."""
-        share = self.placed.fill(turn.share, self.account)
+        share = self.placed.fill(turn.share)
         assert share.volume is not None
         disk = self.disks[share.volume]
         self.check_grant(share, turn)
@@ -296,7 +296,7 @@ class World:
 
     def numbers_of(self, turn):
         """The batches of a share."""
-        return self.placed._shares._dealt[turn.share].batches
+        return self.placed._dealt[turn.share].batches
 
     # the run
 

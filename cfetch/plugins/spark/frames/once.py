@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from cfetch.base.errors import Held, LocalFault
 from cfetch.base.records import FileRecord
@@ -32,11 +32,10 @@ from cfetch.tasks.hub.receipts import (
     read_result,
     share_receipt_name,
 )
-from cfetch.tasks.shares.task import Beside, bring_share
-from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+from cfetch.tasks.shares.task import NOTHING_BESIDE, Beside, bring_share
+from cfetch.tasks.shares.work import RunSpec, Share, Turn
 
 EPOCH = 1  # always the same, as no task takes over a share: its lock is held or free
-NOTHING_BESIDE = Beside(None, None)
 _FAILED = "failed-"  # before the number of a share: some of its files have failed
 _AGAIN = "again-"  # the same, and these files have to be tried again
 _LOCKS = "the data source needs a shared file system with file locks"
@@ -45,37 +44,47 @@ RENEW_S = 2.0
 LOOK_S = 0.25  # of those who wait
 
 
-class LockTurn(NamedTuple):
-    """The right to bring something. ``number``: how many have stood still before; ``renew`` as work moves."""
+class HeldLock:
+    """The right to bring something, by the lock of a file. ``number``: how many have stood still before.
 
-    number: int
-    renew: Callable[[], None]
+    Without a file nobody else brings it.
+    """
+
+    def __init__(self, number: int = 0, file: IO[bytes] | None = None) -> None:
+        self.number = number
+        self._file = file
+        self._next_s = 0.0
+
+    def renew(self) -> None:
+        """Tell those who wait for the lock that the work moves."""
+        if self._file is not None and time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + RENEW_S
+            with suppress(OSError):  # others would bring the same beside this task
+                os.utime(self._file.fileno())
 
 
 def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
     """The record of each entry, in the order of their ids; see ``find_or_bring``."""
-    receipt = find_or_bring(spec, share, TaskCopy(number, task, 0))
+    receipt = find_or_bring(spec, share, Turn(number, task, 0))
     return sorted(_select_wanted(receipt, share), key=lambda record: record.id)
 
 
-def find_or_bring(
-    spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside = NOTHING_BESIDE
-) -> ShareResult:
+def find_or_bring(spec: RunSpec, share: Share, turn: Turn, beside: Beside = NOTHING_BESIDE) -> ShareResult:
     """The receipt of the share, with a record of each entry; brings the entries that no receipt has.
 
-    It may also have records of other entries of the share. ``copy.share``: the share's number in
-    ``spec.receipts``; ``copy.task``: a unique number within ``spec.instant``. ``beside`` is
+    It may also have records of other entries of the share. ``turn.share``: the share's number in
+    ``spec.receipts``; ``turn.task``: a unique number within ``spec.instant``. ``beside`` is
     for ``bring_share``.
 
     Raises:
         LocalFault: this executor cannot do the work.
     """
-    receipt = _find_receipt(spec, share, copy.share)
+    receipt = _find_receipt(spec, share, turn.share)
     if receipt is None:
-        with take_turn(Path(spec.receipts, f"lock-{copy.share:06d}")) as turn:
-            receipt = _find_receipt(spec, share, copy.share)
+        with hold_renewed_lock(Path(spec.receipts, f"lock-{turn.share:06d}")) as lock:
+            receipt = _find_receipt(spec, share, turn.share)
             if receipt is None:
-                receipt = _bring_rest(spec, share, _name_copy(copy, turn), beside, turn.renew)
+                receipt = _bring_rest(spec, share, _name_turn(turn, lock), beside, lock.renew)
     return receipt
 
 
@@ -96,18 +105,18 @@ def _select_wanted(receipt: ShareResult, share: Share) -> list[FileRecord]:
     return [record for record in receipt.records if record.id in wanted]
 
 
-def _name_copy(copy: TaskCopy, turn: LockTurn) -> TaskCopy:
-    """The copy with a number of its own, as another one that stands still may wake up."""
-    if not turn.number:
-        return copy
-    digest = hashlib.sha256(f"{copy.task} {turn.number}".encode()).hexdigest()
-    return copy._replace(task=int(digest[:14], 16), attempt=turn.number)
+def _name_turn(turn: Turn, lock: HeldLock) -> Turn:
+    """The turn with a number of its own, as another one that stands still may wake up."""
+    if not lock.number:
+        return turn
+    digest = hashlib.sha256(f"{turn.task} {lock.number}".encode()).hexdigest()
+    return turn._replace(task=int(digest[:14], 16), attempt=lock.number)
 
 
 def _bring_rest(
-    spec: RunSpec, share: Share, copy: TaskCopy, beside: Beside, renew: Callable[[], None]
+    spec: RunSpec, share: Share, turn: Turn, beside: Beside, renew: Callable[[], None]
 ) -> ShareResult:
-    number = copy.share
+    number = turn.share
     path = Path(spec.receipts, share_receipt_name(EPOCH, number))
     before = read_result(path)
     again = path.with_name(f"{_AGAIN}{number:06d}")
@@ -122,16 +131,16 @@ def _bring_rest(
     with on_disk(directory):
         path.unlink(missing_ok=True)
         make_private(directory)
-        if (directory / f"t{copy.task}").exists():
-            shutil.rmtree(directory / f"t{copy.task}")  # parts of a killed task, as we have the lock now
-    outcome = bring_share(spec, share._replace(entries=left), copy, on_life=renew, **beside._asdict())
+        if (directory / f"t{turn.task}").exists():
+            shutil.rmtree(directory / f"t{turn.task}")  # parts of a killed task, as we have the lock now
+    outcome = bring_share(spec, share._replace(entries=left), turn, on_life=renew, beside=beside)
     receipt = read_result(path)
     if receipt is None:
         raise LocalFault(f"the receipt of a share in {spec.receipts} was removed; read the frame again")
     brought = {record.id for record in receipt.records}  # by a copy of this task, it may be all
     kept = [record for record in kept if record.id not in brought]
     if kept:
-        report = TaskReport(instant=spec.instant, epoch=EPOCH, share=number, task=copy.task)
+        report = TaskReport(instant=spec.instant, epoch=EPOCH, share=number, task=turn.task)
         with on_disk(path):
             data = path.read_bytes()
         replace_file(path, data + encode_report(report, kept))
@@ -165,7 +174,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def take_turn(path: Path) -> Iterator[LockTurn]:
+def hold_renewed_lock(path: Path) -> Iterator[HeldLock]:
     """Keep all others out of the ``with`` for as long as its work moves. Raises LocalFault.
 
     One that waits for somebody who stands still goes on beside it, and others wait for that one then.
@@ -174,7 +183,7 @@ def take_turn(path: Path) -> Iterator[LockTurn]:
         own = path.with_name(f"{path.name}-{number}") if number else path
         with _open_lock(own) as file:
             if _wait_for_turn(file, own):
-                yield LockTurn(number, _Renewal(file))
+                yield HeldLock(number, file)
                 return
 
 
@@ -192,20 +201,6 @@ def _wait_for_turn(file: IO[bytes], path: Path) -> bool:
         elif time.monotonic() - since_s > SILENT_S:
             return False
         time.sleep(LOOK_S)
-
-
-class _Renewal:
-    """Tells those who wait for the lock of a file that the work moves."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._next_s = 0.0
-
-    def __call__(self) -> None:
-        if time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + RENEW_S
-            with suppress(OSError):  # others would bring the same beside this task
-                os.utime(self._file.fileno())
 
 
 def _open_lock(path: Path) -> IO[bytes]:

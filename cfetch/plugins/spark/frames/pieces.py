@@ -41,7 +41,7 @@ from cfetch.storage.locks import need_lock
 from cfetch.tasks.hub.receipts import ShareResult, read_result, share_receipt_name
 from cfetch.tasks.shares.task import Beside, bring_share
 from cfetch.tasks.shares.task_destination import TaskDestination, directory_destination, store_destination
-from cfetch.tasks.shares.work import RunSpec, Share, TaskCopy
+from cfetch.tasks.shares.work import RunSpec, Share, Turn
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -91,13 +91,14 @@ class PieceWork(NamedTuple):
     totals: "Accumulator[TaskTally] | TaskTally | None" = None
     prefix: str = ""
 
-    def begin_log(self) -> tuple[TaskLog, Beside]:
-        """The log of a piece, and what goes beside its pool: that, and the source of fresh links."""
-        log = TaskLog()
-        return log, Beside(None if self.links is None else self.links.open, log)
+    @contextmanager
+    def logging(self) -> Iterator[Beside]:
+        """What goes beside the pool of a piece: its log, and the source of fresh links.
 
-    def end_log(self, log: TaskLog) -> None:
-        """Add the totals of a piece; they go to the driver with the end of the task."""
+        At its end the totals are added, which go to the driver with the end of the task.
+        """
+        log = TaskLog()
+        yield Beside(None if self.links is None else self.links.open, log)
         if self.totals is not None:
             self.totals.add(log.sum_up())
 
@@ -189,10 +190,8 @@ def _bring_shared(work: PieceWork, rows: UrlRows) -> ShareResult:
         with suppress(OSError):  # a stream may last longer than a frame is kept that was not loaded again
             os.utime(Path(spec.receipts).parent)
     share = Share(rows.entries, work.sharers)
-    log, beside = work.begin_log()
-    result = find_or_bring(spec, share, TaskCopy(number, number, 0, name_executor()), beside)
-    work.end_log(log)
-    return result
+    with work.logging() as beside:
+        return find_or_bring(spec, share, Turn(number, number, 0, name_executor()), beside)
 
 
 def list_wanted(work: PieceWork, rows: UrlRows) -> list[Entry]:
@@ -230,10 +229,9 @@ def _bring_alone(
     for directory in (receipts, Path(destination.fence)):
         with on_disk(directory):
             make_private(directory)
-    copy = TaskCopy(0, task, 0, name_executor())
-    log, beside = work.begin_log()
-    bring_share(spec, Share(entries, work.sharers), copy, **beside._asdict())
-    work.end_log(log)
+    turn = Turn(0, task, 0, name_executor())
+    with work.logging() as beside:
+        bring_share(spec, Share(entries, work.sharers), turn, beside=beside)
     receipt = read_result(receipts / share_receipt_name(EPOCH, 0))
     assert receipt is not None
     return receipt

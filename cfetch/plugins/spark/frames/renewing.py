@@ -5,6 +5,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,12 +47,11 @@ class LinkSource(NamedTuple):
         if self.command is not None:
             return _Known(CommandRefresher(self.command))
         assert self.manifest is not None
-        refresher = ManifestRefresher(self._read_manifest, SystemClock(), takes_more=True)
+        refresher = ManifestRefresher(
+            partial(asyncio.to_thread, self._freeze), SystemClock(), takes_more=True
+        )
         stack.callback(refresher.close)
         return refresher
-
-    async def _read_manifest(self) -> Plan:
-        return await asyncio.to_thread(self._freeze)
 
     def _freeze(self) -> Plan:
         assert self.manifest is not None

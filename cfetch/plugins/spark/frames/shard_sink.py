@@ -39,7 +39,7 @@ from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.work import current_task
 from cfetch.show.format import plural
 from cfetch.tasks.hub.messages import HubAddress
-from cfetch.tasks.shares.work import TaskCopy
+from cfetch.tasks.shares.work import Turn
 
 SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
@@ -154,12 +154,12 @@ class ShardWriter(DataSourceArrowWriter):
         partition, task = context.partitionId(), context.taskAttemptId()
         if self._is_over:
             return StagedShards(partition, [], TaskTally())
-        copy = TaskCopy(partition, task, context.attemptNumber(), name_executor())
+        turn = Turn(partition, task, context.attemptNumber(), name_executor())
         pieces = enumerate(cut_pieces(iterator, self._files_per_shard))
         groups = group_shards((f"{partition:05d}-{number:05d}", table) for number, table in pieces)
         tally = TaskTally()
         job = self._job._replace(work=self._job.work._replace(totals=tally))
-        names = [name for group in groups for name in stage_shards(job, group, copy=copy)]
+        names = [name for group in groups for name in stage_shards(job, group, turn=turn)]
         return StagedShards(partition, names, tally)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

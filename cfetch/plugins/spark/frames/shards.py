@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from itertools import count, groupby
 from pathlib import Path
@@ -26,7 +26,7 @@ from cfetch.base.events import fan_out
 from cfetch.base.records import FileRecord
 from cfetch.manifest.signatures import strip_secrets
 from cfetch.plugins.spark.frames.frame import KEEP_S
-from cfetch.plugins.spark.frames.once import LockTurn, hold_lock, take_turn
+from cfetch.plugins.spark.frames.once import HeldLock, hold_lock, hold_renewed_lock
 from cfetch.plugins.spark.frames.pieces import (
     PIECE_BYTES,
     PIECE_ROWS,
@@ -44,7 +44,7 @@ from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
 from cfetch.tasks.shares.apart import bring_apart
 from cfetch.tasks.shares.task import Apart
-from cfetch.tasks.shares.work import Share, TaskCopy
+from cfetch.tasks.shares.work import Share, Turn
 
 if TYPE_CHECKING:
     from cfetch.plugins.spark.frames.shard_store import ShardStore
@@ -111,7 +111,7 @@ def group_shards(shards: Iterator[Planned]) -> Iterator[list[Planned]]:
         yield group
 
 
-def stage_shards(job: ShardJob, group: Sequence[Planned], *, copy: TaskCopy) -> list[str]:
+def stage_shards(job: ShardJob, group: Sequence[Planned], *, turn: Turn) -> list[str]:
     """Bring the files of tables and write a shard of each to the stage, on an executor; their names there.
 
     Each table has a place, a name for this part of the frame. A shard without failures that is there already
@@ -127,7 +127,7 @@ def stage_shards(job: ShardJob, group: Sequence[Planned], *, copy: TaskCopy) -> 
     missing = _list_missing(job, made)
     if missing:
         with make_scratch() as scratch:
-            _bring_shards(job, missing[::-1] if copy.attempt else missing, copy, scratch)
+            _bring_shards(job, missing[::-1] if turn.attempt else missing, turn, scratch)
     return names
 
 
@@ -156,24 +156,24 @@ class _MadeShard:
             own = job._replace(root=scratch / self.name)
             with on_disk(scratch):
                 own.stage.mkdir(parents=True)
-                self._write_files(own, result, spool, LockTurn(0, lambda: None))
+                self._write_files(own, result, spool, HeldLock())
                 has_all = _is_complete(own.stage / f"{self.name}{PARQUET}")
                 store.stage(self.name, [*own.stage.iterdir()], has_all=has_all)
                 shutil.rmtree(own.root)
             return
         # A copy of the task may write the same shard: tar file and table of one of them belong together.
-        with take_turn(job.stage / f"{self.name}.lock") as turn, on_disk(job.stage):
+        with hold_renewed_lock(job.stage / f"{self.name}.lock") as lock, on_disk(job.stage):
             if not self.is_there():
-                self._write_files(job, result, spool, turn)
+                self._write_files(job, result, spool, lock)
 
-    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool, turn: LockTurn) -> None:
+    def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool, lock: HeldLock) -> None:
         """Write the tar file, if any, then the table: the shard is whole when the table is there."""
-        new = f".new{turn.number}"
+        new = f".new{lock.number}"
         if job.is_tar:
             there = sorted((record.path for record in result.records if record.is_in_place), key=_split_name)
             with tarfile.open(job.stage / f"{self.name}{TAR}{new}", "w") as tar:
                 for member, content in _list_members(there, self.samples):
-                    turn.renew()
+                    lock.renew()
                     _add_member(tar, member, content, spool)
 
         def read(record: FileRecord | None, most_bytes: int) -> bytes | None:
@@ -198,7 +198,7 @@ def _list_missing(job: ShardJob, made: Sequence[_MadeShard]) -> list[_MadeShard]
     return [shard for shard in made if shard.name not in complete]
 
 
-def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scratch: Path) -> None:
+def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], turn: Turn, scratch: Path) -> None:
     """Bring all files with one pool, and write each shard when its last file has ended."""
     numbers = count()
     streamed = [
@@ -210,7 +210,7 @@ def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scr
 
     def write(number: int) -> None:
         made[number].write(
-            ShareResult(copy.executor, streamed[number].records), streamed[number].spool, scratch
+            ShareResult(turn.executor, streamed[number].records), streamed[number].spool, scratch
         )
 
     with_files = [number for number, shard in enumerate(streamed) if shard.entries]
@@ -224,15 +224,12 @@ def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], copy: TaskCopy, scr
         concurrency=job.work.options.settings.concurrency,
         directory=str(scratch),
     )
-    log, beside = job.work.begin_log()
-    beside = beside._replace(listener=fan_out(log, stream))
-    try:
+    with job.work.logging() as beside, closing(stream):
         if stream.entries:
+            assert beside.listener is not None
+            both = beside._replace(listener=fan_out(beside.listener, stream))
             share = Share(stream.entries, job.work.sharers)
-            bring_apart(job.work.spec, share, copy, beside, Apart(stream.volume, stream.commit_by))
-    finally:
-        stream.close()
-    job.work.end_log(log)
+            bring_apart(job.work.spec, share, turn, both, Apart(stream.volume, stream.commit_by))
 
 
 def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool, key: str | None = None) -> None:

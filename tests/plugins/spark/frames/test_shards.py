@@ -30,7 +30,7 @@ from cfetch.plugins.spark.frames.shard_stream import ShardCommitment, ShardStrea
 from cfetch.plugins.spark.frames.shards import publish_shards, stage_shards
 from cfetch.show.format import size
 from cfetch.tasks.shares.task import EntryList
-from cfetch.tasks.shares.work import TaskCopy
+from cfetch.tasks.shares.work import Turn
 from tests.plugins.spark.serving import asked, serving
 
 pa = pytest.importorskip("pyarrow")
@@ -89,7 +89,7 @@ def stage(writer, rows, place="00000-00000"):
 
 def stage_table(writer, table, place="00000-00000"):
     """The same with the rows as a table."""
-    return stage_shards(writer._job, [(place, table)], copy=TaskCopy(0, 7, 0, "an executor"))[0]
+    return stage_shards(writer._job, [(place, table)], turn=Turn(0, 7, 0, "an executor"))[0]
 
 
 def publish(writer, *names):
@@ -497,7 +497,7 @@ def stage_all(writer, rows, each=2):
     """What a task does with the rows of several shards."""
     tables = [pa.Table.from_pylist(rows[n : n + each]) for n in range(0, len(rows), each)]
     group = [(f"00000-{number:05d}", table) for number, table in enumerate(tables)]
-    return stage_shards(writer._job, group, copy=TaskCopy(0, 7, 0, "an executor"))
+    return stage_shards(writer._job, group, turn=Turn(0, 7, 0, "an executor"))
 
 
 def test_a_shard_begins_while_the_one_before_ends(gate, tmp_path, monkeypatch):

@@ -511,7 +511,7 @@ def test_who_waits_for_one_that_moves_goes_on_waiting(tmp_path, monkeypatch):
     monkeypatch.setattr(once, "SILENT_S", 0.2)
     monkeypatch.setattr(once, "RENEW_S", 0.0)
     looked: list[int] = []
-    with once.take_turn(tmp_path / "lock") as first:
+    with once.hold_renewed_lock(tmp_path / "lock") as first:
 
         def sleep(_):
             looked.append(len(looked))
@@ -520,7 +520,7 @@ def test_who_waits_for_one_that_moves_goes_on_waiting(tmp_path, monkeypatch):
                 first.renew()
 
         monkeypatch.setattr(once, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
-        with once.take_turn(tmp_path / "lock") as second:
+        with once.hold_renewed_lock(tmp_path / "lock") as second:
             assert (first.number, second.number, len(looked) >= 6) == (0, 1, True)
 
 

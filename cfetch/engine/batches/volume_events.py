@@ -81,13 +81,11 @@ class VolumesInUse:
         self._placer = placer
         self._now_s = now_s
         self._emit = emit
-        self._done_bytes = [0] * len(volumes)
         self._done_batches = [0] * len(volumes)
         self._out_of_use: set[int] = set()
 
-    def note_done(self, index: int, size_bytes: int) -> None:
+    def note_done(self, index: int) -> None:
         """A batch is over there: if it was the probe after a pause, the volume is in use again."""
-        self._done_bytes[index] += size_bytes
         self._done_batches[index] += 1
         if index in self._out_of_use and self._placer.view(index).breaker is not BreakerState.OPEN:
             self._out_of_use.discard(index)
@@ -106,8 +104,8 @@ class VolumesInUse:
             )
         )
 
-    def make_views(self, free_bytes: Sequence[int | None]) -> list[VolumeView]:
-        """The volumes at this moment."""
+    def make_views(self, free_bytes: Sequence[int | None], done_bytes: Sequence[int]) -> list[VolumeView]:
+        """The volumes at this moment; ``done_bytes``: of the files that this run has brought there."""
         return [
             VolumeView(
                 name=volume.name,
@@ -120,7 +118,7 @@ class VolumesInUse:
                 reason=view.reason or None,
                 free_bytes=free_bytes[index],
                 batches_done=self._done_batches[index],
-                bytes_done=self._done_bytes[index],
+                bytes_done=done_bytes[index],
             )
             for index, volume in enumerate(self._volumes)
             for view in (self._placer.view(index),)

@@ -40,6 +40,7 @@ class VolumeWatch:
         self._clock = outside.clock
         self._emit = outside.emit
         self._confirm = outside.confirm
+        self._done_bytes = [0] * len(volumes)
         self._in_use = VolumesInUse(volumes, placer, outside.clock.now, outside.emit)
         self._short_of_room: set[int] = set()  # batches that have just left a full volume
         self.health = Health(
@@ -59,7 +60,8 @@ class VolumeWatch:
     def note_committed(self, staging: BatchStaging) -> None:
         """A batch has been published as a whole."""
         self._placer.add_held(staging.volume_index, staging.staged_bytes, len(staging.staged))
-        self._in_use.note_done(staging.volume_index, staging.staged_bytes)
+        self._done_bytes[staging.volume_index] += staging.staged_bytes
+        self._in_use.note_done(staging.volume_index)
         self.remove_others(staging)
 
     def remove_others(self, staging: BatchStaging) -> None:
@@ -111,7 +113,7 @@ class VolumeWatch:
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment."""
-        return self._in_use.make_views(self.health.free_bytes)
+        return self._in_use.make_views(self.health.free_bytes, self._done_bytes)
 
     def report_left_behind(self) -> None:
         """Name the volumes on which files stand twice."""

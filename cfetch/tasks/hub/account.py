@@ -1,5 +1,6 @@
 """The account of a run: which of its entries have ended, by the receipts of its tasks. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from cfetch.base.events import EntriesFinished, EntryFinished, Event
@@ -21,6 +22,7 @@ class Account:
         self._early: set[tuple[int, int]] = set()  # reports by task and number, behind a gap
         # by task: files in place, and bytes that came for them
         self._reported: dict[int, tuple[int, int]] = {}
+        self.done_bytes = Counter[str]()  # of the files that tasks have brought, by volume
 
     def __contains__(self, number: int) -> bool:
         return number >> 3 < len(self._ended) and bool(self._ended[number >> 3] >> (number & 7) & 1)
@@ -97,6 +99,7 @@ class Account:
         """Take in the entries in place: as a whole, unless another copy of the task has brought some."""
         if report.digest is not None and self._add_all(report.ids):
             if report.ids:
+                self.done_bytes[report.volume] += report.digest.sums.done_bytes
                 yield EntriesFinished(
                     t_s=report.digest.sums.end_s,
                     ids=report.ids,
@@ -108,6 +111,7 @@ class Account:
         for record in block.read_records():
             if record.id not in self:
                 self.add(record.id)
+                self.done_bytes[report.volume] += record.bytes if record.status == "done" else 0
                 yield EntryFinished(t_s=record.end_s, record=record)
 
     def _release(self, share: int) -> Iterator[Event]:

@@ -151,7 +151,7 @@ class PlacedBatches:
                 continue
             self._placer.add_held(volume, batch.missing_bytes, len(batch.entries) - len(batch.standing))
             self._placer.finish(number, self._now_s(), of=volume)
-            self.watch.note_done(volume, len(members), batch.missing_bytes)
+            self.watch.note_done(volume, len(members))
             if members:
                 ids.append(batch_id([self._plan.entry(index) for index in members]))
             if batch.copies or batch.recorded - {volume}:
@@ -225,7 +225,11 @@ class PlacedBatches:
 
     def _give_up(self, batch: Batch, why: str, reasons: Sequence[str] | None = None) -> None:
         """Fail a batch that no volume takes; the run ends with that fault."""
-        said = [view.reason or NO_ROOM for view in self.watch.views()] if reasons is None else reasons
+        said = (
+            [self._placer.view(volume).reason or NO_ROOM for volume in self.volumes]
+            if reasons is None
+            else reasons
+        )
         fault = make_unplaced_fault(batch, why, said, self._names)
         now_s = self._now_s()
         for index in batch.entries:

@@ -208,7 +208,7 @@ class PlacedShares(ShareSource):
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment."""
-        return self._batches.watch.views()
+        return self._batches.watch.views(self._account.done_bytes)
 
     def close(self) -> None:
         """Remove what other volumes have of batches that are whole, and let go of the volumes."""

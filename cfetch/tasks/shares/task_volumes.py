@@ -78,9 +78,9 @@ class TaskVolumes:
         """Tell people that a volume is out of use."""
         self._in_use.pause(index)
 
-    def note_done(self, index: int, files: int, size_bytes: int) -> None:
+    def note_done(self, index: int, files: int) -> None:
         """A batch is over on a volume, of which tasks have put or found so many files there."""
-        self._in_use.note_done(index, size_bytes)
+        self._in_use.note_done(index)
         if files:
             self._files[index] += files
 
@@ -118,9 +118,11 @@ class TaskVolumes:
             )
         return fault
 
-    def views(self) -> list[VolumeView]:
-        """The volumes at this moment."""
-        return self._in_use.make_views(self._free)
+    def views(self, done_bytes: Mapping[str, int]) -> list[VolumeView]:
+        """The volumes at this moment; ``done_bytes``: of what tasks have brought, by the volumes' names."""
+        return self._in_use.make_views(
+            self._free, [done_bytes.get(volume.name, 0) for volume in self._volumes]
+        )
 
     def follow(self, find_landed: Landed) -> None:
         """Measure speeds and rooms from now on."""

@@ -44,7 +44,7 @@ def ended(number, status="done"):
     )
 
 
-def report(*records, number=0, task=1, share=0, events=()):
+def report(*records, number=0, task=1, share=0, events=(), volume=""):
     """As a task leaves it."""
     head = TaskReport(
         instant="i",
@@ -52,6 +52,7 @@ def report(*records, number=0, task=1, share=0, events=()):
         share=share,
         task=task,
         number=number,
+        volume=volume,
         events=list(events),
         digest=make_digest([record for record in records if record.is_in_place], slots=4),
     )
@@ -266,6 +267,14 @@ def test_an_entry_that_two_copies_have_brought_is_told_once(scene):
     scene.leave(SHARE, report(ended(1, "skipped"), ended(2), task=2))
     assert scene.read() == [(1, "done"), (2, "done")]
     assert [number in scene.account for number in (1, 2, 3)] == [True, True, False]
+
+
+def test_what_has_come_to_each_volume_is_counted_once(scene):
+    """By the bytes of the files, whatever their sizes were thought to be; what was there before is not of it."""
+    scene.leave(part_name(0), report(ended(1), ended(2), volume="/v"))
+    scene.leave(SHARE, report(ended(1), ended(3), ended(4, "skipped"), task=2, volume="/w"))
+    scene.read()
+    assert scene.account.done_bytes == {"/v": 6, "/w": 3}
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])

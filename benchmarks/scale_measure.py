@@ -21,7 +21,7 @@ import msgspec
 from driver_cost import INSTANT, measure_apart, report_share
 
 from cfetch.manifest.freezing import ManifestPart, Opened, freeze
-from cfetch.plugins.spark.share_files import ShareFiles, file_name, write_shares
+from cfetch.plugins.spark.share_files import SHARES, ShareFiles, file_name, write_shares
 from cfetch.tasks.hub.receipts import ReceiptReader, encode_report, share_receipt_name
 from cfetch.tasks.shares.cut import ExpectedPace, cut_shares
 
@@ -145,10 +145,9 @@ def row_groups(folder: Path) -> Iterator[tuple[str, str]]:
     from cfetch.base.secret import SecretUrl
     from cfetch.manifest.entry import Entry, safe_path
     from cfetch.plugins.spark.schemas import arrow_schema
-    from cfetch.plugins.spark.table_writer import TABLES
 
     entry = msgspec.msgpack.encode(Entry(id=0, path=safe_path("a"), url=SecretUrl("http://h.test/a")))
-    schema = arrow_schema(TABLES["shares"])
+    schema = arrow_schema(SHARES)
     values = ([0], [0], [entry], ["h.test"], [None], [1], [None])
     arrays = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
     table = pa.Table.from_arrays(arrays, schema=schema)

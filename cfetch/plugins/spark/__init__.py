@@ -15,10 +15,10 @@ neither bodies nor rows of files: a task reads its share from disk and leaves a 
 
 Read in this order: ``share_files.py`` (shares on disk), ``open_shares.py``, ``work.py`` (a task for each
 item), ``job.py``, ``cluster_run.py``, ``dealer.py``, ``claiming.py``, ``placed_run.py``. ``session.py`` finds
-or makes the session, ``table_writer.py`` writes Parquet, ``schemas.py`` has columns as Spark and pyarrow take
-them, ``pack.py`` makes the archive for workers. Rooms within: ``prepare/`` (manifests that no machine holds),
-``frames/`` (data sources, ``download``), ``tables/`` (metrics of runs). ``engine.py`` is what the core asks
-for when it is told ``--engine spark``; ``verb_spark.py`` and ``verb_metrics.py`` are its verbs.
+or makes the session, ``schemas.py`` has columns as Spark and pyarrow take them, ``pack.py`` makes the archive
+for workers. Rooms within: ``prepare/`` (manifests that no machine holds), ``frames/`` (data sources,
+``download``), ``tables/`` (metrics of runs). ``engine.py`` is what the core asks for when it is told
+``--engine spark``; ``verb_spark.py`` and ``verb_metrics.py`` are its verbs.
 
 When it fails: a task that dies begins again on any executor and skips the files that are in place; with
 several volumes its connection to the driver tells its death, and its share is dealt out again. After a dead

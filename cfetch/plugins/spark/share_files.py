@@ -5,7 +5,7 @@ for a manifest that no machine holds (``prepare.tasks``). A task reads only its 
 shuffled, and no lost shuffle file makes Spark run a stage again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,8 @@ from cfetch.base.errors import LocalFault
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
-from cfetch.plugins.spark.schemas import arrow_table
-from cfetch.plugins.spark.table_writer import TABLES, TableWriter
-from cfetch.storage.files import make_private, on_disk
+from cfetch.plugins.spark.schemas import arrow_schema, arrow_table
+from cfetch.storage.files import make_private, on_disk, open_replacement, writing
 from cfetch.tasks.shares.work import Share
 
 if TYPE_CHECKING:
@@ -28,6 +27,11 @@ if TYPE_CHECKING:
 
 ENTRIES_PER_FILE = 100_000  # some 20 MB, which a task writes in a second
 MOST_SHARES_PER_FILE = 256  # a reader of one share reads the metadata of all shares in the file: 100 KB
+SHARES = {"share": "int", "id": "bigint", "entry": "binary", "host": "string", "size": "bigint"} | {
+    "sharers": "int",
+    "own_headers": "int",
+}
+_FEW_VALUES = {"host", "source", "share", "sharers", "own_headers"}  # of columns that repeat them
 
 
 def file_name(number: int) -> str:
@@ -38,6 +42,24 @@ def file_name(number: int) -> str:
 def shares_per_file(files: int, shares: int) -> int:
     """How many shares, each a row group, one Parquet file has, for a plan of so many ``files``."""
     return max(1, min(MOST_SHARES_PER_FILE, ENTRIES_PER_FILE * shares // max(1, files)))
+
+
+@contextmanager
+def open_table(path: Path, columns: Mapping[str, str]) -> "Iterator[pq.ParquetWriter]":
+    """Write a Parquet file under a hidden name until it is whole.
+
+    So a task may be repeated, run twice, or die, and no reader ever sees half a file. Only the owner can read
+    it, as links are signed. Raises LocalFault.
+    """
+    import pyarrow.parquet as pq
+
+    few = [name for name in columns if name in _FEW_VALUES]
+    with (
+        writing(path),
+        open_replacement(path) as file,
+        pq.ParquetWriter(file, arrow_schema(columns), use_dictionary=few) as table,
+    ):
+        yield table
 
 
 class ShareFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,10 +144,10 @@ def write_shares(
     count = len(members)
     per_file = shares_per_file(sum(map(len, members)), count)
     for number, first in enumerate(range(0, count, per_file)):
-        with TableWriter(directory / file_name(number), "shares") as table:
+        with open_table(directory / file_name(number), SHARES) as table:
             for share in range(first, min(first + per_file, count)):
-                rows = _list_rows(plan, members[share], share, sharers[share])
-                table.write(arrow_table(TABLES["shares"], rows))
+                rows = arrow_table(SHARES, _list_rows(plan, members[share], share, sharers[share]))
+                table.write_table(rows, row_group_size=len(rows))
     return ShareFiles(directory=str(directory), count=count, per_file=per_file)
 
 

@@ -29,6 +29,7 @@ _MISMATCH = re.compile(
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"No module named '?([\w.]+)'?|PACKAGE_NOT_INSTALLED\] (\w+)")
 _PLACE = re.compile(r"\(TID \d+\) \((\S+) executor (\w+)\)")
+_FULL = "No space left on device"  # as Java says it
 _OWN_WORDS = re.compile(rf"{re.escape(LocalFault.__module__)}\.LocalFault: (.+)")
 
 
@@ -92,6 +93,10 @@ def explain_failure(error: BaseException, what: str, remedy: str) -> LocalFault:
         place = _PLACE.search(str(error))
         who = f"executor {place[2]} on {place[1]}" if place else "an executor"
         return LocalFault(f"{who} cannot work: {said}")
+    if _FULL in str(error):
+        return LocalFault(
+            f"Spark could not {what}: the disk of the state, or of spark.local.dir, is full; {remedy}"
+        )
     kind = name_condition(error) or type(error).__name__
     return LocalFault(f"Spark could not {what} ({kind}); its logs say why, {remedy}")
 

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cfetch.base.errors import UsageError
 from cfetch.plugins.lab.bench.origin import Origin
 from cfetch.plugins.spark import download, register
+from cfetch.plugins.spark.prepare.manifests import prepare
 from cfetch.plugins.spark.session import find_spark_version
 from tests.plugins.follow.follow_world import Served
 from tests.plugins.spark.serving import asked, manifest, serving
@@ -29,6 +30,7 @@ SLOW_S = 1800.0  # a session takes five minutes on two cores that thirty program
 FILES = {f"d/{n}.bin": b"%d " % n * 100 for n in range(20)}
 OLDEST = {  # the first version of Spark that each use works on, as the pages say
     "command": (3, 5),
+    "prepare": (3, 5),
     "function": (3, 5),
     "source": (4, 0),
     "shards": (4, 0),
@@ -65,6 +67,15 @@ class Smoke:
         words = ("download", path, "--to", to, "--engine", "spark", "--spark-master", "local[2]", "--quiet")
         subprocess.run([sys.executable, "-m", "cfetch", *words], check=True, timeout=SLOW_S)
         self._check_files(to)
+
+    def prepare(self) -> None:
+        """A list in which each entry stands twice, checked and cut by Spark."""
+        path = self.root / "p.jsonl"
+        rows = [f'{{"url": "{self.origin.url}{name}", "path": "{name}"}}\n' for name in (*FILES, *FILES)]
+        path.write_text("".join(rows))
+        plan = prepare(self.spark, [path], self.root / "plan", slots=2, unit_bytes=500)
+        check((plan.rejected, plan.merged) == (0, len(FILES)), "the number of repeats")
+        check(sorted(entry.path for entry in plan.entries()) == sorted(FILES), "the entries")
 
     def function(self) -> None:
         """``download`` to a directory, which is evaluated twice, and of contents."""

@@ -20,7 +20,7 @@ from cfetch.plugins.spark.preflight import (
     judge,
     probe_executor,
 )
-from cfetch.plugins.spark.work import explain_python
+from cfetch.plugins.spark.work import explain_failure, explain_python
 from cfetch.tasks.hub.server import HubPlace
 from tests.cli.verbs import PROJECT
 
@@ -119,6 +119,13 @@ def test_a_python_that_cannot_work_is_told_with_its_remedy(said, words):
     assert words in text
     assert "pip install 'cfetch[spark]'" in text
     assert explain_python("java.lang.OutOfMemoryError") is None
+
+
+def test_a_full_disk_of_spark_is_told():
+    """What Spark writes itself fails with Java's words for it."""
+    error = RuntimeError("Job aborted: java.io.IOException: No space left on device\n\tat java.base")
+    words = str(explain_failure(error, "prepare the plan", "then try again"))
+    assert "could not prepare the plan: the disk of the state, or of spark.local.dir, is full" in words
 
 
 def look_of(tmp_path, **how):

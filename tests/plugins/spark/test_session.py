@@ -14,7 +14,6 @@ from pyspark.errors import PySparkException
 
 from cfetch.base.errors import UsageError
 from cfetch.plugins.spark import _register_source, download, register
-from cfetch.plugins.spark.prepare.manifests import prepare
 from cfetch.plugins.spark.session import count_local_slots, mask_master, spark_session
 from tests.cli.verbs import PROJECT
 from tests.plugins.lab.tuning.records import metrics_file
@@ -215,9 +214,6 @@ def test_each_use_says_which_spark_it_needs(spark, tmp_path, monkeypatch):
     assert "executor" in download(links, to=tmp_path / "to").columns
     with pytest.raises(UsageError, match=r"a data source of cfetch needs Spark 4.0 or newer"):
         register(spark)
-    monkeypatch.setattr("pyspark.__version__", "4.0.5")
-    with pytest.raises(UsageError, match=r"a manifest that Spark checks and cuts needs Spark 4.1 or newer"):
-        prepare(spark, [tmp_path], tmp_path / "plan", slots=1)
 
 
 @pytest.mark.parametrize("master", ["sc://h:1/;use_ssl=true;token=CANARY", "spark://me:CANARY@h:1"])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
-from cfetch.plugins.spark.schemas import arrow_table
+from cfetch.plugins.spark.schemas import ddl
 from cfetch.tasks.shares.cut import MICRO, MOST_FILES, ExpectedPace, choose_target, count_shares, deal_items
 
 MOST_FLOORS = 20  # a person reads only the first ones
@@ -139,7 +139,7 @@ class ManifestCutter(NamedTuple):
             hosts.unpersist()
         rows = zip(pieces, deal.share_of, strict=True)
         table = [(p.kind, p.host, p.bucket, share, deal.sharers[share]) for p, share in rows]
-        shares = spark.createDataFrame(arrow_table(PIECES, table))
+        shares = spark.createDataFrame(table, ddl(PIECES))
         cut = self._assign_pieces(entries, noted, small).join(
             F.broadcast(shares), ["kind", "place", "bucket"]
         )
@@ -179,7 +179,7 @@ class ManifestCutter(NamedTuple):
         many = [self._count_buckets(int(row.cost), row.files) if row.large else None for row in rows]
         others = [row.giants + (not row.large and row.files > 0) for row in rows]
         noted = zip([row.host for row in rows], many, others, strict=True)
-        return spark.createDataFrame(arrow_table(NOTED, noted))
+        return spark.createDataFrame(list(noted), ddl(NOTED))
 
     def _collect_pieces(self, entries: DataFrame, noted: DataFrame, small: int) -> list[SharePiece]:
         cost = F.least(F.sum(F.col("cost").cast("decimal(20,0)")), F.lit(MOST_COST)).cast("long")
@@ -191,12 +191,9 @@ class ManifestCutter(NamedTuple):
                 F.count("*").alias("files"),
                 F.max(F.coalesce(F.col("others"), F.lit(1))).alias("others"),
             )
-            .toArrow()
+            .collect()
         )
-        columns = (column.to_pylist() for column in rows.columns)
-        return sorted(
-            SharePiece(*row) for row in zip(*columns, strict=True)
-        )  # so all runs make the same shares
+        return sorted(SharePiece(*row) for row in rows)  # so all runs make the same shares
 
     def _find_floors(self, hosts: DataFrame, deal: Deal) -> dict[str, float]:
         """The least times of hosts: the longest share of one host only, or all of it by ``per_host``."""

@@ -1,24 +1,27 @@
 """Manifests of any size, validated by Spark and frozen as shares in Parquet files.
 
-The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine and
-stage them in files; hashes of paths find possible collisions; and the driver divides pieces of hosts among
-shares (``prepare.cut``). The driver collects nothing that grows with the entries, only with units and
-shares. It uses neither RDDs nor ``sparkContext``. Only the owner can read the files: they hold signed links.
+The driver cuts manifests into units; tasks check their rows by the code of the reader on one machine, and
+Spark stages them as one table; hashes of paths find possible collisions; and the driver divides pieces of
+hosts among shares (``prepare.cut``). The driver reads columns of the table, but keeps nothing that grows with
+the entries, only with units and shares. It uses neither RDDs nor ``sparkContext``. Only the owner can enter
+the directories, and read the files of the plan: they hold signed links.
 """
 
 import hashlib
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from heapq import nsmallest
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 from pyarrow import RecordBatch
+from pyarrow.parquet import ParquetFile, ParquetWriter
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
@@ -33,35 +36,28 @@ from cfetch.manifest.reading import check_base_url
 from cfetch.plugins.spark.prepare.cut import ManifestCutter
 from cfetch.plugins.spark.prepare.prepared import PLAN, PreparedPlan, RejectedRow, save
 from cfetch.plugins.spark.prepare.rows import (
+    ENTRIES,
+    STAGED,
+    WRITE_ROWS,
     ReadUnit,
     UnitReport,
     count_lines,
     cut_units,
-    read_identities,
     read_unit,
 )
-from cfetch.plugins.spark.prepare.tasks import (
-    JUDGED,
-    Numbering,
-    judge_places,
-    rewrite_units,
-    write_share_files,
-)
-from cfetch.plugins.spark.schemas import ddl
-from cfetch.plugins.spark.session import refuse_older_spark
-from cfetch.plugins.spark.share_files import shares_per_file
-from cfetch.plugins.spark.table_writer import TABLES
-from cfetch.plugins.spark.work import explain_failure, group_into_tasks, run_tasks
+from cfetch.plugins.spark.prepare.tasks import JUDGED, judge_places, write_share_files
+from cfetch.plugins.spark.schemas import arrow_table, ddl
+from cfetch.plugins.spark.share_files import SHARES, open_table, shares_per_file
+from cfetch.plugins.spark.work import explain_failure, group_into_tasks, make_frame, run_tasks
 from cfetch.run.open_manifest import expand_manifests
 from cfetch.storage.files import input_fault, make_private, on_disk
 from cfetch.storage.group_rights import is_for_group, make_directory
 from cfetch.tasks.shares.cut import ExpectedPace
 
-T = TypeVar("T")
-
 UNIT_BYTES = 32 << 20  # some 100,000 rows: a few seconds for a task, which itself costs 50 ms
 ROWS_A_TASK = 200_000
-OLDEST_SPARK = (4, 1)  # the first with repartitionById, by which a share's rows come to one task
+NUMBERS = {"unit": "int", "first": "bigint", "own_headers": "int"}
+REJECTED = {"source": "string", "line": "bigint", "reason": "string"}
 KEPT = 100  # as many faults as a person reports
 _SIGNS, _ESCAPED = re.compile(r"[\\*?{}\[\]]"), r"\\\g<0>"  # of Hadoop's patterns
 
@@ -113,10 +109,9 @@ def prepare(
         folding: which names are one file at the destination.
 
     Raises:
-        UsageError: a source cannot be read, ``base_url`` is no base URL, or Spark is too old.
+        UsageError: a source cannot be read, ``base_url`` is no base URL, or its format needs a library.
         LocalFault: ``directory`` cannot be written, or Spark has failed.
     """
-    refuse_older_spark(OLDEST_SPARK, "a manifest that Spark checks and cuts")
     base_url = None if base_url is None else check_base_url(base_url)
     _check_options(options)
     preparing = _Preparation(
@@ -128,7 +123,7 @@ def prepare(
     except PySparkException as error:
         raise explain_failure(error, "prepare the plan", "then try again") from None
     finally:
-        shutil.rmtree(preparing.stage, ignore_errors=True)
+        shutil.rmtree(preparing.directory / "stage", ignore_errors=True)
 
 
 def _make_directories(directory: Path) -> None:
@@ -177,29 +172,29 @@ class _Preparation(NamedTuple):
     per_host: int | None
     folding: Folding
 
-    @property
-    def stage(self) -> Path:
-        """The directory for tables that only the preparation needs."""
-        return self.directory / "stage"
-
     def run(self, unit_bytes: int, progress: Callable[[int], None] | None) -> PreparedPlan:
         """Run all steps in order."""
         units = self._cut_units(unit_bytes)
-        reports = self._read_units(units)
+        staged, reports = self._read_units(units)
+        read = sum(report.rows for report in reports)
         if progress is not None:
-            progress(sum(report.rows for report in reports))
-        judged = self._judge_places(units, reports)
-        rejected = self._collect_rejected()
-        if rejected.rejected:
-            _unpersist(judged)
-            return rejected
-        kept, merged = self._drop_repeats(judged, reports)
-        _unpersist(judged)
-        headers, own_headers, own_of = self._find_headers(units, kept)
-        plan = self._sum_up(kept, headers, own_headers)
+            progress(read)
+        if any(report.faults for report in reports):
+            return self._collect_rejected(staged, units, reports)
+        folder = self._settle_places(staged, units)
+        headers, own_headers, own_of = self._find_headers(units, reports)
+        plan, rows_of = self._sum_up(folder)
+        plan = msgspec.structs.replace(
+            plan,
+            merged=read - plan.files,
+            names_batches=any(report.names_batches for report in reports),
+            headers=headers,
+            own_headers=own_headers,
+        )
         if plan.files:
-            plan = self._write_shares(plan, units, kept, own_of)
-        plan = msgspec.structs.replace(plan, merged=merged, digest=self._compute_digest(kept))
+            firsts = accumulate((rows_of[unit.number] for unit in units), initial=0)
+            numbers = list(zip(range(len(units)), firsts, own_of, strict=False))
+            plan = self._write_shares(plan, folder, numbers)
         save(plan)
         return plan
 
@@ -209,9 +204,11 @@ class _Preparation(NamedTuple):
             for number, path in enumerate(self.sources)
         ]
         units = [msgspec.structs.replace(unit, number=number) for number, unit in enumerate(chain(*cut))]
-        counted = [unit for unit in units if unit.end is not None]
-        counts = self._run_in_tasks(counted, count_lines, list[int])
-        ends = {unit.number: count for unit, count in zip(counted, counts, strict=True)}
+        counted = _group([unit for unit in units if unit.end is not None])
+        counts = run_tasks(
+            self.spark, counted, lambda group: [count_lines(unit) for unit in group], list[int]
+        )
+        ends = dict(zip((unit.number for unit in chain(*counted)), chain(*counts), strict=True))
         source, line = -1, 1
         for index, unit in enumerate(units):
             line = line if unit.source == source else 1
@@ -219,165 +216,148 @@ class _Preparation(NamedTuple):
             line += ends.get(unit.number, 0)
         return units
 
-    def _run_in_tasks(
-        self, units: Sequence[ReadUnit], work: Callable[[ReadUnit], T], kind: type[list[T]]
-    ) -> list[T]:
-        """What ``work`` makes of each unit, in their order."""
+    def _read_units(self, units: Sequence[ReadUnit]) -> tuple[Path, list[UnitReport]]:
+        """Stage what the units are made of. The files, in their order, have the rows of units in order."""
+        base_url, options, folding = self.base_url, self.options, self.folding
 
-        def run(group: Sequence[ReadUnit]) -> list[T]:
-            return [work(unit) for unit in group]
+        def read(group: Sequence[ReadUnit]) -> Iterator[RecordBatch]:
+            for unit in group:
+                yield from read_unit(unit, base_url, options, folding)
 
-        groups = group_into_tasks(units, lambda unit: unit.size_bytes / UNIT_BYTES)
-        return list(chain.from_iterable(run_tasks(self.spark, groups, run, kind)))
-
-    def _read_units(self, units: Sequence[ReadUnit]) -> list[UnitReport]:
-        """Stage all rows. If a manifest cannot be read to its end, its rest is left out."""
-        rejected = self.directory / "rejected"
-        read = partial(
-            read_unit,
-            stage=self.stage,
-            rejected=rejected,
-            base_url=self.base_url,
-            options=self.options,
-            folding=self.folding,
+        rows = make_frame(self.spark, _group(units), read, ddl(STAGED))
+        staged = self._stage(rows, "units")
+        texts = chain.from_iterable(
+            batch.column(0).drop_null().to_pylist() for batch in _read_staged(staged, ["report"])
         )
-        reports = self._run_in_tasks(units, read, list[UnitReport])
-        broken: dict[int, int] = {}
+        reports = [msgspec.json.decode(text, type=UnitReport) for text in texts]
         for report in reports:
             if report.usage is not None:
                 raise UsageError(report.usage)
             if report.fault is not None:
                 raise LocalFault(report.fault)
-            source = units[report.number].source
-            if source in broken:
-                with on_disk(rejected):
-                    (rejected / f"rows-{report.number:08d}.parquet").unlink(missing_ok=True)
-            elif report.broken:
-                broken[source] = report.number
-        return [
-            report
-            for report in reports
-            if report.number <= broken.get(units[report.number].source, report.number)
-        ]
+        return staged, reports
 
-    def _judge_places(self, units: Sequence[ReadUnit], reports: Sequence[UnitReport]) -> DataFrame | None:
-        """Rows of ``JUDGED`` for entries that repeat others or clash; None: no two may want one place."""
-        columns = ["key", "unit", "row", "entry"]
-        here = self._open_tables("entries", [self._locate_entries(report) for report in reports])
-        beneath = [_locate(self.stage, "above", report.number) for report in reports]
-        above = self._open_tables("above", beneath).select(*columns, F.lit(0).alias("here"))
-        stage = here.select(*columns, F.lit(1).alias("here")).union(above)
-        grouped = stage.groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
+    def _stage(self, rows: DataFrame, name: str) -> Path:
+        path = self.directory / "stage" / name
+        rows.write.option("compression", "zstd").parquet(f"{FILE}://{path}")
+        return path
+
+    def _open(self, staged: Path) -> DataFrame:
+        """What was staged, by Spark's own reader; it takes names for patterns."""
+        name = f"{FILE}://{_SIGNS.sub(_ESCAPED, str(staged))}"
+        return self.spark.read.schema(ddl(STAGED)).parquet(name)
+
+    def _collect_rejected(
+        self, staged: Path, units: Sequence[ReadUnit], reports: Sequence[UnitReport]
+    ) -> PreparedPlan:
+        """Write the table of all faults; a plan that holds their number, and the first of them.
+
+        If a manifest cannot be read to its end, its rest is left out.
+        """
+        broken: dict[int, int] = {}
+        for report in reports:
+            if report.broken:
+                broken.setdefault(units[report.number].source, report.number)
+        wanted = {unit.number for unit in units if unit.number <= broken.get(unit.source, unit.number)}
+        names = [printable(unit.path) for unit in units]
+
+        def keep(table: ParquetWriter) -> Iterator[tuple[str, int, str]]:
+            for batch in _read_staged(staged, ["unit", "line", "reason"]):
+                faults = batch.filter(batch.column("reason").is_valid())
+                columns = (column.to_pylist() for column in faults.columns)
+                every = zip(*columns, strict=True)
+                rows = [(names[unit], line, reason) for unit, line, reason in every if unit in wanted]
+                if rows:
+                    table.write_table(arrow_table(REJECTED, rows))
+                    yield from rows
+
+        with open_table(self.directory / "rejected" / "rows.parquet", REJECTED) as table:
+            first = nsmallest(KEPT, keep(table))
+        return PreparedPlan(
+            directory=str(self.directory),
+            rejected=sum(report.faults for report in reports if report.number in wanted),
+            first_rejected=[RejectedRow(*fault) for fault in first],
+        )
+
+    def _settle_places(self, staged: Path, units: Sequence[ReadUnit]) -> Path:
+        """Drop entries that repeat others, and mark those that clash. Returns the stage of those left."""
+        rows = self._open(staged)
+        placed = rows.where("key is not null").select(
+            "key", F.col("host").isNotNull().cast("int").alias("here"), "unit", "row", "entry"
+        )
+        grouped = placed.groupBy("key").agg(F.sum("here").alias("wanted"), F.count("*").alias("total"))
         keys = grouped.where("wanted > 1 or wanted > 0 and total > wanted").select("key").persist()
         try:
             count = keys.count()
             if not count:
-                return None
-            names = [str(path) for path in self.sources]
-            source_of = {unit.number: unit.source for unit in units}
-            folding = self.folding
-
-            def work(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-                yield from judge_places(batches, source_of, names, folding)
-
-            rows = stage.join(keys, "key").select("key", "here", "unit", "row", "entry")
-            parted = rows.repartition(1 + count // ROWS_A_TASK, "key")
-            in_order = parted.sortWithinPartitions("key", "here", "unit", "row")
-            judged = in_order.mapInArrow(work, ddl(JUDGED)).persist()
-            judged.count()
+                return staged
+            folding, source_of = self.folding, [unit.path for unit in units]
+            judged = (
+                placed.join(keys, "key")
+                .repartition(1 + count // ROWS_A_TASK, "key")
+                .sortWithinPartitions("key", "here", "unit", "row")
+                .mapInArrow(lambda batches: judge_places(batches, source_of, folding), ddl(JUDGED))
+                .groupBy("unit", "row")  # what repeats another one may also clash with a third
+                .agg(*(F.max(name).alias(name) for name in ("is_repeated", "marked", "marked_as")))
+            )
+            number = F.row_number().over(Window.partitionBy("unit").orderBy("row")) - 1
+            kept = (
+                rows.where("host is not null")
+                .join(judged, ["unit", "row"], "left")
+                .where("is_repeated is null or not is_repeated")
+                .repartitionByRange("unit")  # the files are in the order of units
+                .withColumn("row", number.cast("long"))
+                .withColumn("entry", F.coalesce("marked", "entry"))
+                .withColumn("identity", F.coalesce("marked_as", "identity"))
+            )
+            return self._stage(kept.select(*ENTRIES), "kept")
         finally:
             keys.unpersist()
-        return judged
 
-    def _collect_rejected(self) -> PreparedPlan:
-        """A plan that holds the number of faults, and the first of them."""
-        with on_disk(self.directory):
-            paths = sorted((self.directory / "rejected").iterdir())
-        if not paths:
-            return PreparedPlan(directory=str(self.directory))
-        frame = self._open_tables("rejected", [path for path in paths if path.name[0] != "."])
-        first = frame.orderBy("source", "line", "reason").limit(KEPT).collect()
-        return PreparedPlan(
-            directory=str(self.directory),
-            rejected=frame.count(),
-            first_rejected=[RejectedRow(row.source, row.line, row.reason) for row in first],
-        )
+    def _sum_up(self, folder: Path) -> tuple[PreparedPlan, Counter[int]]:
+        """What the entries have together, and the number of each unit's.
 
-    def _drop_repeats(
-        self, judged: DataFrame | None, reports: Sequence[UnitReport]
-    ) -> tuple[dict[int, UnitReport], int]:
-        """Drop entries that repeat others, and mark those that clash.
-
-        Returns the rest of each unit, and how many were dropped.
+        SHA-256 cannot be divided among tasks, but it runs at 1 GB/s.
         """
-        kept = {report.number: report for report in reports}
-        if judged is None:
-            return kept, 0
-        units = judged.select("unit").distinct().count()
-        stage = self.stage
-        parted = judged.repartition(max(1, units), "unit").sortWithinPartitions("unit", "row")
-        rows = parted.mapInArrow(lambda batches: rewrite_units(batches, stage), "report binary").collect()
-        before = sum(report.rows for report in reports)
-        for row in rows:
-            report = msgspec.json.decode(row.report, type=UnitReport)
-            first = kept[report.number]
-            kept[report.number] = msgspec.structs.replace(
-                report, headers=first.headers, names_batches=first.names_batches
-            )
-        return kept, before - sum(report.rows for report in kept.values())
-
-    def _compute_digest(self, kept: dict[int, UnitReport]) -> str:
-        """Hash all entries in order; SHA-256 cannot be divided among tasks, but it runs at 1 GB/s."""
-        digest = hashlib.sha256()
-        for number in sorted(kept):
-            for text in read_identities(self._locate_entries(kept[number])):
-                digest.update(text)
-        return digest.hexdigest()
-
-    def _sum_up(
-        self, kept: dict[int, UnitReport], headers: Headers, own_headers: list[Headers]
-    ) -> PreparedPlan:
-        """What the units together have, before it is divided among shares."""
-        reports = kept.values()
-        return PreparedPlan(
+        digest, rows_of = hashlib.sha256(), Counter[int]()
+        total_bytes, unknown = 0, 0
+        for batch in _read_staged(folder, ["unit", "size", "identity"]):
+            units, sizes, identities = batch.filter(batch.column("identity").is_valid()).columns
+            digest.update(b"".join(identities.to_pylist()))
+            rows_of.update(units.to_pylist())
+            total_bytes += sum(sizes.drop_null().to_pylist())  # the sum may need more than 64 bits
+            unknown += sizes.null_count
+        plan = PreparedPlan(
             directory=str(self.directory),
-            files=sum(report.rows for report in reports),
-            total_bytes=sum(report.known_bytes for report in reports),
-            sizes_unknown=sum(report.unknown for report in reports),
-            names_batches=any(report.names_batches for report in reports),
-            headers=headers,
-            own_headers=own_headers,
+            files=rows_of.total(),
+            total_bytes=total_bytes,
+            sizes_unknown=unknown,
+            digest=digest.hexdigest(),
         )
+        return plan, rows_of
 
     def _write_shares(
-        self,
-        plan: PreparedPlan,
-        units: Sequence[ReadUnit],
-        kept: dict[int, UnitReport],
-        own_of: list[int | None],
+        self, plan: PreparedPlan, folder: Path, numbers: list[tuple[int, int, int | None]]
     ) -> PreparedPlan:
-        """Divide the entries among shares and write them; the plan with what is known of the shares."""
+        """Divide the entries among shares and write them; the plan with what is known of the shares.
+
+        ``numbers``: of each unit, the id of its first entry, and the number of its headers.
+        """
         files, known, unknown = plan.files, plan.total_bytes, plan.sizes_unknown
-        first = list(
-            accumulate(
-                (kept[number].rows if number in kept else 0 for number in range(len(units))), initial=0
-            )
-        )
-        entries = self._open_tables("entries", [self._locate_entries(report) for report in kept.values()])
         mean = known / (files - unknown) if files > unknown else 1.0
         cutter = ManifestCutter(self.pace, mean, files, known, unknown, self.slots, self.per_host)
-        cut = cutter.cut(self.spark, entries)
+        cut = cutter.cut(self.spark, self._open(folder).where("host is not null"))
         per_file = shares_per_file(files, len(cut.deal.cost_s))
-        numbering = Numbering(first, own_of, per_file)
+        first = F.broadcast(self.spark.createDataFrame(numbers, ddl(NUMBERS)))
+        rows = (
+            cut.entries.join(first, "unit")
+            .withColumn("id", F.col("first") + F.col("row"))
+            .select(*SHARES)
+            .repartition(-(-len(cut.deal.cost_s) // per_file), (F.col("share") / per_file).cast("int"))
+            .sortWithinPartitions("share", "id")
+        )
         path = self.directory / PLAN
-        rows = cut.entries.select("share", "unit", "row", "entry", "host", "size", "sharers")
-        parts = -(-len(cut.deal.cost_s) // per_file)
-        sorted_rows = rows.repartitionById(parts, (rows.share / per_file).cast("int")).sortWithinPartitions(
-            "share", "unit", "row"
-        )
-        written = sorted_rows.mapInArrow(
-            lambda batches: write_share_files(batches, path, numbering), "entries long"
-        )
+        written = rows.mapInArrow(lambda batches: write_share_files(batches, path, per_file), "entries long")
         if sum(row.entries for row in written.collect()) != files:
             raise LocalFault(f"the plan in {path} is not whole; prepare the manifest again")
         return msgspec.structs.replace(
@@ -390,33 +370,25 @@ class _Preparation(NamedTuple):
         )
 
     def _find_headers(
-        self, units: Sequence[ReadUnit], kept: dict[int, UnitReport]
+        self, units: Sequence[ReadUnit], reports: Sequence[UnitReport]
     ) -> tuple[Headers, list[Headers], list[int | None]]:
         """The headers of all entries; lists of headers that differ by manifest; and each unit's list."""
         of_source: dict[int, Headers] = {}
-        for number in sorted(kept):
-            of_source.setdefault(units[number].source, kept[number].headers)
+        for report in reports:
+            of_source.setdefault(units[report.number].source, report.headers)
         distinct = list(dict.fromkeys(of_source.values()))
         if len(distinct) <= 1:
             return distinct[0] if distinct else (), [], [None] * len(units)
         number_of = {headers: number for number, headers in enumerate(distinct)}
-        return (), distinct, [number_of.get(of_source.get(unit.source, ())) for unit in units]
-
-    def _locate_entries(self, report: UnitReport) -> Path:
-        """The entries of a unit that are left."""
-        kept = _locate(self.stage, "kept", report.number)
-        return kept if kept.exists() else _locate(self.stage, "entries", report.number)
-
-    def _open_tables(self, table: str, paths: Sequence[Path]) -> DataFrame:
-        """Tables that tasks have written, by Spark's own reader; it takes their names for patterns."""
-        names = [f"{FILE}://{_SIGNS.sub(_ESCAPED, str(path))}" for path in paths]
-        return self.spark.read.schema(ddl(TABLES[table])).parquet(*names)
+        return (), distinct, [number_of[of_source[unit.source]] for unit in units]
 
 
-def _unpersist(frame: DataFrame | None) -> None:
-    if frame is not None:
-        frame.unpersist()
+def _group(units: Iterable[ReadUnit]) -> list[list[ReadUnit]]:
+    return group_into_tasks(units, lambda unit: unit.size_bytes / UNIT_BYTES)
 
 
-def _locate(stage: Path, table: str, number: int) -> Path:
-    return stage / f"{table}-{number:08d}.parquet"
+def _read_staged(staged: Path, columns: list[str]) -> Iterator[RecordBatch]:
+    """The rows of the files that Spark's tasks have written, in their order."""
+    for path in sorted(staged.glob("part-*.parquet")):
+        with on_disk(path), path.open("rb") as file:
+            yield from ParquetFile(file).iter_batches(WRITE_ROWS, columns=columns)

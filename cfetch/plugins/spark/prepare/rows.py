@@ -1,28 +1,22 @@
-"""The tasks of ``prepare``: parts of manifests become rows in files that other tasks read. Uses no Spark.
+"""The first task of ``prepare``: it makes rows of a part of a manifest. Uses no Spark.
 
-Rows are checked by the code that reads a manifest on one machine. Files appear when they are whole
-(``table_writer``), so a task may be repeated, run twice, or die.
+Rows are checked by the code that reads a manifest on one machine.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from cfetch.base.config.reading import STANDARD, ReadingOptions
 from cfetch.base.errors import CfetchError, LocalFault, ManifestError, UsageError
 from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.collisions import DirectoriesAbove
 from cfetch.manifest.compressed import is_compressed, open_decompressed
-from cfetch.manifest.entry import Clash, Entry
+from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import BrokenDocumentError, Faults
 from cfetch.manifest.fields import Headers
 from cfetch.manifest.folding import KEEPS_NAMES, Folding, coarse_key
@@ -35,10 +29,18 @@ from cfetch.manifest.source import Source
 from cfetch.manifest.urls import host_of
 from cfetch.plugins.formats.parquet_pages import read_row_groups
 from cfetch.plugins.formats.parquet_table import read_parquet
-from cfetch.plugins.spark.table_writer import WRITE_ROWS, TableWriter
+from cfetch.plugins.spark.schemas import arrow_table
 from cfetch.storage.files import input_fault, local_fault
 
 BLOCK_BYTES = 1 << 20
+WRITE_ROWS = 8192  # in memory at a time: some 5 MB
+ENTRIES = {"unit": "int", "row": "bigint", "key": "bigint", "entry": "binary"} | {
+    "host": "string",
+    "size": "bigint",
+    "identity": "binary",
+}
+STAGED = ENTRIES | {"line": "bigint", "reason": "string", "report": "binary"}
+"""What a unit is made of: entries; directories above them (no host); faults (``reason``); its ``report``."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -70,28 +72,12 @@ class UnitReport(msgspec.Struct, kw_only=True):
 
     number: int
     rows: int = 0
-    known_bytes: int = 0
-    unknown: int = 0
+    faults: int = 0
     names_batches: bool = False
     broken: bool = False
     headers: Headers = ()
     usage: str | None = None
     fault: str | None = None
-
-
-@contextmanager
-def open_rejects(path: Path) -> Iterator[Callable[[str, int, str], None]]:
-    """Open a table of faults: manifest, line, and reason of each. It exists only if there is a fault."""
-    with ExitStack() as tables:
-        table: TableWriter | None = None
-
-        def reject(source: str, line: int, reason: str) -> None:
-            nonlocal table
-            if table is None:
-                table = tables.enter_context(TableWriter(path, "rejected"))
-            table.add(printable(source), line, reason)
-
-        yield reject
 
 
 def cut_units(
@@ -182,49 +168,48 @@ def count_lines(unit: ReadUnit) -> int:
     return lines
 
 
-def _hash_key(path: str) -> int:
-    """64 bits of a collision key, the same on every machine; equal ones are only candidates."""
-    return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "little", signed=True)
-
-
 def read_unit(
     unit: ReadUnit,
-    stage: Path,
-    rejected: Path,
     base_url: str | None,
     options: ReadingOptions = STANDARD,
     folding: Folding = KEEPS_NAMES,
-) -> UnitReport:
-    """Check the rows of a unit, and leave ``entries-N`` and ``above-N``; ``rows-N`` if there are faults."""
+) -> Iterator[Any]:
+    """Check the rows of a unit. Yields batches of rows of ``STAGED``; its report is the last row."""
     report = UnitReport(number=unit.number)
-    name = f"{unit.number:08d}.parquet"
+    rows: list[tuple[object, ...]] = []
+    nothing = (None,) * len(ENTRIES)
+
+    def note_fault(line: int, reason: str) -> None:
+        rows.append((unit.number, *nothing[1:], line, reason, None))
+
+    faults, directories = Faults(note_fault), DirectoriesAbove()
     try:
-        with (
-            open_rejects(rejected / f"rows-{name}") as reject,
-            TableWriter(stage / f"entries-{name}", "entries") as entries,
-            TableWriter(stage / f"above-{name}", "above") as above,
-        ):
-            faults = Faults(partial(reject, unit.path))
-            try:
-                checked = _check_entries(unit, base_url, options, faults, report)
-                _stage(checked, report, entries, above, folding)
-            except BrokenDocumentError as error:
-                report.broken = True
-                faults.note_break(error)
-            except ManifestError as error:  # the compressed data is broken
-                report.broken = True
-                for problem in error.problems:
-                    faults.add(problem.line, problem.message)
+        for entry in _check_entries(unit, base_url, options, faults, report):
+            if entry is not None:
+                rows += _list_rows(entry, report, directories, folding)
+            if len(rows) >= WRITE_ROWS:
+                yield from arrow_table(STAGED, rows).to_batches()
+                rows.clear()
+    except BrokenDocumentError as error:
+        report.broken = True
+        faults.note_break(error)
+    except ManifestError as error:  # the compressed data is broken
+        report.broken = True
+        for problem in error.problems:
+            faults.add(problem.line, problem.message)
     except UsageError as error:
         report.usage = error.message
     except CfetchError as error:
         report.fault = error.message
-    return report
+    report.faults = faults.total
+    rows.append((*nothing, None, None, msgspec.json.encode(report)))
+    yield from arrow_table(STAGED, rows).to_batches()
 
 
 def _check_entries(
     unit: ReadUnit, base_url: str | None, options: ReadingOptions, faults: Faults, report: UnitReport
-) -> Iterator[Entry]:
+) -> Iterator[Entry | None]:
+    """Yield the entry of each row; None: the row has faults."""
     try:
         opened = Path(unit.path).open("rb")  # noqa: SIM115 - see the with
     except OSError as error:
@@ -240,77 +225,25 @@ def _check_entries(
         )
         reader = reader_for(part, msgspec.structs.replace(options, from_format=unit.format))
         for index, row in enumerate(reader(part, document, faults), unit.first):
-            entry = check_row(row, index, document, faults)
-            if entry is not None:
-                yield entry
+            yield check_row(row, index, document, faults)
         report.headers = document.headers
 
 
-def _stage(
-    checked: Iterable[Entry], report: UnitReport, entries: TableWriter, above: TableWriter, folding: Folding
-) -> None:
-    """Write entries to the tables of a unit, and sum them up in its report."""
-    unit, directories = report.number, DirectoriesAbove()
-    for entry in checked:
-        row, key, size = report.rows, coarse_key(entry.path, folding), entry.size_bytes
-        host = host_of(entry.url.value)
-        entries.add(unit, row, _hash_key(key), _encode(entry), host, size, identity_of(entry))
-        report.rows += 1
-        report.known_bytes += size or 0
-        report.unknown += size is None
-        report.names_batches |= entry.batch is not None
-        for directory in directories.list_new(entry.path):  # as stated: ``D`` and ``d`` may be two
-            slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
-            above.add(unit, row, _hash_key(coarse_key(directory, folding)), _encode(slim))
+def _list_rows(
+    entry: Entry, report: UnitReport, directories: DirectoriesAbove, folding: Folding
+) -> Iterator[tuple[object, ...]]:
+    """The rows of an entry: its own, and one for each directory above it that is new in the unit."""
+    unit, row, none = report.number, report.rows, (None, None, None)
+    key, host = _hash_path(entry.path, folding), host_of(entry.url.value)
+    yield unit, row, key, _encode(entry), host, entry.size_bytes, identity_of(entry), *none
+    report.rows += 1
+    report.names_batches |= entry.batch is not None
+    for directory in directories.list_new(entry.path):  # as stated: ``D`` and ``d`` may be two
+        slim = Entry(id=entry.id, url=SecretUrl(""), path=entry.path, line=entry.line)
+        yield unit, row, _hash_path(directory, folding), _encode(slim), *none, *none
 
 
-def rewrite_rows(
-    stage: Path, number: int, dropped_rows: Sequence[int], clashes: Mapping[int, Clash]
-) -> UnitReport:
-    """Leave ``kept-N``: the entries of a unit without some rows, numbered anew; ``clashes`` are by row."""
-    name = f"{number:08d}.parquet"
-    report = UnitReport(number=number)
-    dropped = pa.array(dropped_rows, pa.int64())
-    with (
-        TableWriter(stage / f"kept-{name}", "entries") as kept,
-        (stage / f"entries-{name}").open("rb") as file,
-    ):
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS):
-            left = batch.filter(pc.invert(pc.is_in(batch.column("row"), value_set=dropped)))
-            if len(left):
-                left = _add_clashes(left, clashes)
-                numbers = pa.array(range(report.rows, report.rows + len(left)), pa.int64())
-                left = left.set_column(1, "row", numbers)
-                kept.write(pa.Table.from_batches([left]))
-                sizes = left.column("size")
-                report.rows += len(left)
-                report.unknown += sizes.null_count
-                report.known_bytes += sum(size for size in sizes.to_pylist() if size is not None)
-    return report
-
-
-def _add_clashes(rows: pa.RecordBatch, clashes: Mapping[int, Clash]) -> pa.RecordBatch:
-    """The rows, in which the entries of ``clashes`` have them."""
-    here = [place for place, row in enumerate(rows.column("row").to_pylist()) if row in clashes]
-    if not here:
-        return rows
-    columns = {name: rows.column(name).to_pylist() for name in ("row", "entry", "identity")}
-    for place in here:
-        entry = msgspec.msgpack.decode(columns["entry"][place], type=Entry)
-        entry = msgspec.structs.replace(entry, clash=clashes[columns["row"][place]])
-        columns["entry"][place], columns["identity"][place] = _encode(entry), identity_of(entry)
-    for name in ("entry", "identity"):
-        number = rows.schema.get_field_index(name)
-        rows = rows.set_column(number, rows.schema.field(number), pa.array(columns[name], pa.binary()))
-    return rows
-
-
-def read_identities(path: Path) -> Iterator[memoryview]:
-    """The encoded identities of a file's staged entries, joined, in pieces."""
-    with path.open("rb") as file:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=WRITE_ROWS, columns=["identity"]):
-            column = batch.column(0)
-            _, ends, data = column.buffers()
-            offsets = memoryview(ends).cast("i")
-            if data is not None:
-                yield memoryview(data)[offsets[column.offset] : offsets[column.offset + len(column)]]
+def _hash_path(path: str, folding: Folding) -> int:
+    """64 bits of a collision key, the same on every machine; equal ones are only candidates."""
+    key = coarse_key(path, folding).encode()
+    return int.from_bytes(blake2b(key, digest_size=8).digest(), "little", signed=True)

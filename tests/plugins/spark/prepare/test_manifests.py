@@ -19,7 +19,7 @@ from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.plugins.spark.prepare.cut import GIANT, QUEUE, SMALL, SharePiece, deal_pieces
 from cfetch.plugins.spark.prepare.manifests import find_manifests, prepare
 from cfetch.plugins.spark.prepare.prepared import load_prepared
-from cfetch.plugins.spark.prepare.rows import cut_units, read_unit, rewrite_rows
+from cfetch.plugins.spark.prepare.rows import cut_units, read_unit
 from cfetch.tasks.shares.cut import MICRO, count_shares
 from tests.manifest.frozen import freeze
 
@@ -320,22 +320,8 @@ def test_a_size_that_is_not_known_or_a_text_is_read_as_on_one_machine(tmp_path, 
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "m.parquet")
     for name in ("m.jsonl", "m.csv", "m.parquet"):
         (unit,) = cut_units(0, tmp_path / name, None, 1 << 20)
-        told = read_unit(unit, tmp_path, tmp_path, None)
-        assert (told.rows, told.unknown, told.known_bytes) == (1, int(size is None), size or 0)
-
-
-def test_what_is_told_of_a_unit(tmp_path):
-    """Totals, and whether it names batches; and less what repeats others."""
-    rows = [
-        {"url": f"http://h/{at}", "size": 10**at} | ({"batch": "b"} if at == 1 else {}) for at in range(5)
-    ]
-    path = write(tmp_path / "m.jsonl", rows)
-    (unit,) = cut_units(0, path, None, 1 << 20)
-    told = read_unit(unit, tmp_path, tmp_path, None)
-    assert (told.rows, told.known_bytes, told.unknown) == (5, 11111, 0)
-    assert told.names_batches
-    left = rewrite_rows(tmp_path, 0, [1, 2], {})
-    assert (left.rows, left.known_bytes) == (3, 11001)
+        staged = pa.Table.from_batches(read_unit(unit, None)).to_pylist()
+        assert [row["size"] for row in staged if row["host"]] == [size]
 
 
 @pytest.mark.parametrize("unit_bytes", [1, 7, 50, 10_000])

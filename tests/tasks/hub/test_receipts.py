@@ -270,7 +270,7 @@ def test_an_entry_that_two_copies_have_brought_is_told_once(scene):
 
 
 def test_what_has_come_to_each_volume_is_counted_once(scene):
-    """By the bytes of the files, whatever their sizes were thought to be; what was there before is not of it."""
+    """By the bytes of the files, whatever the list says of sizes; what was there before is not of it."""
     scene.leave(part_name(0), report(ended(1), ended(2), volume="/v"))
     scene.leave(SHARE, report(ended(1), ended(3), ended(4, "skipped"), task=2, volume="/w"))
     scene.read()

@@ -81,7 +81,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="where files go")
     parser.add_argument("--work", choices=WORKS, action="append", help="only this one; may be repeated")
     args = parser.parse_args()
-    commands = {"this": (sys.executable, "-m", "cfetch"), "other": (str(args.other), "-m", "cfetch")}
+    pythons = {"this": sys.executable, "other": args.other}
+    # -P: otherwise both would import the cfetch of the directory in which this was started
+    commands = {kind: (str(python), "-P", "-m", "cfetch") for kind, python in pythons.items()}
     print(f"{'work':17} {'this':>8} {'other':>8}   this over other, least to most")
     for name in args.work or WORKS:
         walls: dict[str, list[float]] = {kind: [] for kind in commands}

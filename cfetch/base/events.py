@@ -345,9 +345,14 @@ class BatchCommitted(Event, frozen=True, kw_only=True):
 
 
 class RunNoted(Event, frozen=True, kw_only=True):
-    """A note for a person about the setup of the run, which goes on."""
+    """A note for a person about the setup of the run, which goes on, or about files of it.
+
+    ``kind``: what it says of files, without a file's name; ``files``: of how many for the first time.
+    """
 
     note: str
+    kind: str = ""
+    files: int = 0
 
 
 class RouteEvent(Event, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from cfetch.plugins.spark.frames import pieces
 from cfetch.plugins.spark.frames.download import _choose_options, _make_work
 from cfetch.plugins.spark.frames.pieces import bring_rows, cut_pieces, make_scratch, open_row_directory
 from cfetch.plugins.spark.frames.spread import Spread
+from cfetch.plugins.spark.frames.task_log import TaskTally
 from cfetch.plugins.spark.frames.url_rows import SAME_PATH
 from tests.plugins.spark.serving import asked, serving
 from tests.tasks.counting import counting
@@ -127,6 +128,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
     )
     faulty = results["x"]  # a row with a fault keeps its own path
     assert (faulty["status"], faulty["attempts"], faulty["executor"]) == ("failed", 0, None)
+    assert faulty["error_kind"] == "manifest"
     sent = {request.path: request.headers.get("x-row") for request in origin.requests}
     assert sent["d/7.bin"] == "7"
 
@@ -245,7 +247,7 @@ def test_rows_of_one_file(origin, tmp_path):
     rows[2] |= {"path": "d/1.bin"}
     found = bring(work_of(tmp_path), rows)
     assert [row["status"] for row in found] == ["done", "done", "failed"]
-    assert found[2]["error"] == f"path: {SAME_PATH}"
+    assert (found[2]["error"], found[2]["error_kind"]) == (f"path: {SAME_PATH}", "clash")
     assert asked(origin) == {"d/1.bin": 1}
 
 
@@ -275,7 +277,8 @@ def test_contents_without_files(origin, tmp_path, monkeypatch):
     monkeypatch.setattr("cfetch.plugins.spark.frames.rows.CONTENT_BYTES", 100)
     rows = rows_of(origin, ["d/1.bin", "d/10.bin", "d/2.bin", "d/11.bin"])
     rows[3]["size"] = None
-    work = work_of(tmp_path, to=None, content=True, content_limit="200")
+    totals = TaskTally()
+    work = work_of(tmp_path, to=None, content=True, content_limit="200")._replace(totals=totals)
     batches = bring_rows(work, pa.Table.from_pylist(rows), task=7)
     first = next(batches)
     assert len(list(scratch.iterdir())) == 1
@@ -283,6 +286,8 @@ def test_contents_without_files(origin, tmp_path, monkeypatch):
     assert list(scratch.iterdir()) == []
     assert [row["content"] for row in found] == [FILES["d/1.bin"], None, FILES["d/2.bin"], None]
     assert [row["status"] for row in found] == ["done", "failed", "done", "failed"]
+    assert [row["error_kind"] for row in found] == [None, "refused", None, "refused"]
+    assert (totals.files, totals.failed) == (2, 2)  # one came, and one is stated to be too large
     assert found[1]["error"] == found[3]["error"] == "it has more than the 200 bytes of content_limit"
     assert [row["label"] for row in found] == [row["label"] for row in rows]
     assert asked(origin) == dict.fromkeys(["d/1.bin", "d/2.bin", "d/11.bin"], 1)
@@ -354,8 +359,11 @@ def test_a_frame_in_use_is_not_an_old_one(origin, tmp_path):
 
 
 def test_rows_without_a_download(tmp_path):
-    """A piece of faults alone asks for nothing."""
-    found = bring(work_of(tmp_path), [{"url": 3, "path": "../x", "size": None, "digest": "no"}])
+    """A piece of faults alone asks for nothing; its rows are in the totals."""
+    totals = TaskTally()
+    work = work_of(tmp_path)._replace(totals=totals)
+    found = bring(work, [{"url": 3, "path": "../x", "size": None, "digest": "no"}])
+    assert totals == TaskTally(failed=1)
     assert [row["status"] for row in found] == ["failed"]
     for key in ("url: it must be a string", "path: ", "sha256: it must be 64 hexadecimal digits"):
         assert key in found[0]["error"]

@@ -345,10 +345,7 @@ class BatchCommitted(Event, frozen=True, kw_only=True):
 
 
 class RunNoted(Event, frozen=True, kw_only=True):
-    """A note for a person about the setup of the run, which goes on, or about files of it.
-
-    ``kind``: what it says of files, without a file's name; ``files``: of how many for the first time.
-    """
+    """A note about the run, which goes on; or ``kind``: what is new of so many of its ``files``."""
 
     note: str
     kind: str = ""

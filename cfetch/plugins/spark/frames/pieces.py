@@ -77,7 +77,7 @@ class PieceWork(NamedTuple):
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
     own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
     see it. ``sharers``: how many tasks at a time may ask the same host.
-    ``prefix``: before the names of results.
+    ``prefix``: before the names of results. ``names``: of the user's columns, which Spark has by places.
     ``links``: where fresh links come from: from the driver, or, where it cannot be asked, from the source.
     """
 
@@ -90,6 +90,7 @@ class PieceWork(NamedTuple):
     links: LinkAddress | LinkSource | None = None
     totals: "Accumulator[TaskTally] | TaskTally | None" = None
     prefix: str = ""
+    names: tuple[str, ...] = ()
 
     @contextmanager
     def logging(self) -> Iterator[Beside]:
@@ -129,7 +130,8 @@ def make_task(work: PieceWork) -> Any:  # noqa: ANN401 - what mapInArrow takes
     def cfetch_download(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for table in cut_pieces(batches, _count_piece_rows(work)):
-                yield from bring_rows(work, table, task=current_task().taskAttemptId())
+                named = table.rename_columns(list(work.names))
+                yield from bring_rows(work, named, task=current_task().taskAttemptId())
         except LocalFault as fault:
             raise LocalFault(f"{name_executor()}: {fault}") from None
         work.add(TaskTally(tasks=1))

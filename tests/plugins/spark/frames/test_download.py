@@ -2,15 +2,18 @@
 
 import hashlib
 import inspect
+import math
 import os
 import re
 import tarfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault, UsageError
@@ -317,6 +320,8 @@ def test_a_killed_task_leaves_its_files_to_the_next(origin, tmp_path, monkeypatc
 def test_cells_as_other_tables_have_them(origin, tmp_path):
     """Sizes as pandas writes them, or CSV files; headers as JSON. Text that is not UTF-8 is a row's fault."""
     rows = rows_of(origin, list(FILES)[:4])
+    gap = pa.Table.from_pylist(rows[:1]).set_column(2, "size", pa.array([math.nan]))
+    assert next(bring_rows(work_of(tmp_path, to="gap"), gap, task=7))["error"].to_pylist() == [None]
     for row, more in zip(rows, ('{"X-Row": "a"}', '{"X-Row": "b"}', None, "no"), strict=True):
         row["more"] = more
     table = pa.Table.from_pylist(rows)
@@ -423,6 +428,41 @@ def test_wrong_settings(to, settings, told):
     """Each is named with what would be right."""
     with pytest.raises(ConfigError, match=re.escape(told)):
         _choose_options(to, Settings(**settings), content=False, content_limit="1MiB")
+
+
+def test_arguments_of_other_types(spark):
+    """One sentence says what each takes, also where PySpark or Python would fail in words of their own."""
+    frame = spark.createDataFrame([("u",)], "url string")
+    frames: dict[str, Any] = {"list": ["u"], "pandas.core.frame.DataFrame": frame.toPandas()}
+    for kind, df in frames.items():
+        with pytest.raises(
+            UsageError, match=f"^df is {kind}, and must be a data frame of Spark: spark.create"
+        ):
+            download(df, to="/x")
+    wrong: dict[str, Any] = {
+        "url": F.col("url"),
+        "path": 1,
+        "to": ["/x"],
+        "content_limit": 1024,
+        "settings": {"max_attempts": 3},
+        "tasks": "x",
+        "renew": 5,
+        "prefix": None,
+    }
+    for name, value in wrong.items():
+        with pytest.raises(UsageError, match=f"^{name} is of type {type(value).__name__}, and must be "):
+            download(frame, **{"to": "/x", name: value})
+
+
+def test_columns_with_any_names(spark, origin, tmp_path):
+    """A dot and a backtick are syntax of Spark; two of one name, which a join may leave, are refused."""
+    names = ["x.y", "a`b", "the.path"]
+    frame = spark.createDataFrame([(origin.url + "d/1.bin", 1, "z")]).toDF(*names)
+    (row,) = download(frame, "x.y", to=tmp_path, path="the.path").collect()
+    assert list(row.asDict()) == [*names, *pieces.RESULTS]
+    assert tuple(row)[: len(names) + 2] == (origin.url + "d/1.bin", 1, "z", "done", "z")
+    with pytest.raises(UsageError, match="the frame has 2 columns 'n'; drop or rename the others before"):
+        download(frame.toDF("url", "n", "n"), to=tmp_path)
 
 
 def test_wrong_columns(spark, tmp_path):

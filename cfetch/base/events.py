@@ -345,9 +345,11 @@ class BatchCommitted(Event, frozen=True, kw_only=True):
 
 
 class RunNoted(Event, frozen=True, kw_only=True):
-    """A note for a person about the setup of the run, which goes on."""
+    """A note about the run, which goes on; or ``kind``: what is new of so many of its ``files``."""
 
     note: str
+    kind: str = ""
+    files: int = 0
 
 
 class RouteEvent(Event, frozen=True, kw_only=True):

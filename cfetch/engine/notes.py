@@ -23,14 +23,14 @@ class Notes:
             return
         self._counts[text] += 1
         if self._counts[text] == 1:
-            self._tell(f"{printable(path)} {text}")
+            self._tell(f"{printable(path)} {text}", text, 1)
 
     def report(self) -> None:
         """Tell how often each kind was noted, if it was more than once."""
         for text, count in self._counts.items():
             if count > 1:
-                self._tell(f"so in all for {count} files: the file {text}")
+                self._tell(f"so in all for {count} files: the file {text}", text, count - 1)
         self._counts.clear()
 
-    def _tell(self, note: str) -> None:
-        self._emit(RunNoted(t_s=self._clock.now(), note=note))
+    def _tell(self, note: str, kind: str, files: int) -> None:
+        self._emit(RunNoted(t_s=self._clock.now(), note=note, kind=kind, files=files))

@@ -86,6 +86,11 @@ _TOKENS = {
     "authorization": re.compile(r"bce-auth-v\d(?:/|%2f).+", re.IGNORECASE),
 }
 
+CHANGING_KEYS = frozenset[str]().union(*(changing for _, changing in _SIGNATURES), _TOKENS)
+"""All keys that may change when a link is signed anew."""
+PROOF_KEYS = frozenset(key for key in CHANGING_KEYS if "sig" in key or key in {"token_path", *_TOKENS})
+"""Keys of which a signed link has one at least: what signs, and single tokens."""
+
 
 def drop_signature(query: str) -> str:
     """The query without its signature, if that is complete; else the whole query."""

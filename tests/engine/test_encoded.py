@@ -14,14 +14,16 @@ LABEL = {"Content-Encoding": "gzip"}
 
 
 def test_files_that_came_encoded_are_noted_once_with_their_number(tmp_path):
-    """Kept as they came; the first is named, and the end says how many there were."""
+    """Kept as they came; the first is named, and the end says how many there were. Tasks can add them up."""
     scripts = {name: Reply(body=PACKED, headers=LABEL) for name in "abc"}
     entries = [entry_of(n, name, PACKED, size=False) for n, name in enumerate(scripts)]
     outcome = drive(tmp_path, scripts, entries)
     assert outcome.tree == dict.fromkeys(scripts, PACKED)
-    first, last = (event.note for event in outcome.of(RunNoted))
-    assert first.startswith("a came encoded (gzip)")
-    assert "for 3 files" in last
+    first, last = outcome.of(RunNoted)
+    assert first.note.startswith("a came encoded (gzip)")
+    assert "for 3 files" in last.note
+    assert first.note == f"a {first.kind}"
+    assert (last.kind, first.files, last.files) == (first.kind, 1, 2)
 
 
 @pytest.mark.parametrize("digest", [False, True])

@@ -5,10 +5,12 @@ The frame stays lazy: its evaluation downloads (``pieces.py``).
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +19,7 @@ from pyspark.sql.utils import is_remote
 
 from cfetch.base.config.reading import ASKING
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import ConfigError
+from cfetch.base.errors import ConfigError, UsageError
 from cfetch.manifest.reading import check_base_url
 from cfetch.plugins.spark.frames.frame import make_run_spec, name_frame_directory, sweep_frames
 from cfetch.plugins.spark.frames.frame_hub import FrameHub, LinkAddress, open_frame_hub
@@ -109,9 +111,11 @@ def download(
             tasks share a core where Spark has such parts, from 4.3 on, and ``spark.task.cpus`` is 1.
 
     Raises:
-        UsageError: a column is not there, or a result has its name; a setting means nothing here.
+        UsageError: an argument is none; a column is not there, or a result has its name; a setting means
+            nothing here.
         LocalFault: ``to`` cannot be written.
     """
+    _check_arguments(locals())
     with spark_session(None, df.sparkSession) as spark:
         check_task_python(spark)
         columns = _choose_columns(df, url, path=path, size=size, sha256=sha256, headers=headers)
@@ -123,18 +127,50 @@ def download(
         if hub is not None:
             work = work._replace(spec=msgspec.structs.replace(work.spec, hub=hub.address))
         totals = make_accumulator(find_context(spark), spread.tasks)
+        names = df.columns
         work = work._replace(links=_choose_links(spark, renew, options, hub), totals=totals, prefix=prefix)
-        rows = spread_rows(df, spread, columns, options.settings)
+        work = work._replace(names=tuple(names))
+        # By places, as PySpark looks columns up by name: it takes a dot or a backtick for its syntax there.
+        places = [f"c{place}" for place in range(len(names))]
+        chosen = {key: places[names.index(name)] for key, name in columns.items()}
+        rows = spread_rows(df.toDF(*places), spread, chosen, options.settings)
         if profile is None:
             return rows.mapInArrow(make_task(work), schema)
         refuse_older_spark((4, 0), "profile")
         return rows.mapInArrow(make_task(work), schema, profile=profile)
 
 
+_NAME = ((str, NoneType), "the name of a column")
+_TAKES: dict[str, tuple[tuple[Any, ...], str]] = {
+    **dict.fromkeys(("path", "size", "sha256", "headers"), _NAME),
+    "url": ((str,), _NAME[1]),
+    "to": ((str, os.PathLike, NoneType), "a directory, or the URL of an object store"),
+    "content_limit": ((str,), 'a size like "1MiB"'),
+    "settings": ((Settings, NoneType), "settings like cfetch.Settings(max_attempts=3)"),
+    "tasks": ((int, NoneType), "a whole number"),
+    "renew": ((Callable, str, os.PathLike, NoneType), "a function, or the path or URL of a manifest"),
+    "prefix": ((str,), 'a text like "file_"'),
+}
+
+
+def _check_arguments(given: Mapping[str, object]) -> None:
+    """Raise UsageError for an argument of another type than ``download`` takes."""
+    df = given["df"]
+    if not hasattr(df, "mapInArrow"):  # with Spark Connect before 4.0 it is another class
+        kind = f"{type(df).__module__}.{type(df).__qualname__}".removeprefix("builtins.")
+        raise UsageError(f"df is {kind}, and must be a data frame of Spark: spark.createDataFrame makes one")
+    for name, (kinds, what) in _TAKES.items():
+        if not isinstance(given[name], kinds):
+            raise UsageError(f"{name} is of type {type(given[name]).__name__}, and must be {what}")
+
+
 def _choose_columns(df: DataFrame, url: str, **others: str | None) -> dict[str, str]:
     columns = {"url": url} | {key: name for key, name in others.items() if name is not None}
     fields = [(field.name, field.dataType.simpleString()) for field in df.schema]
     refuse_unfit_columns(columns, fields, 'download(df, {0}="…")')
+    name, times = Counter(df.columns).most_common(1)[0]
+    if times > 1:  # Spark takes no such rows from Python
+        raise UsageError(f"the frame has {times} columns {name!r}; drop or rename the others before")
     return columns
 
 

@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cfetch.base.errors import Expired, Held, LocalFault, UsageError
+from cfetch.base.errors import Clashing, Expired, Held, LocalFault, ManifestError, Refused, UsageError
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
@@ -31,7 +31,7 @@ from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.renewing import LinkSource
 from cfetch.plugins.spark.frames.rows import cut_batches, find_size, read_content
 from cfetch.plugins.spark.frames.task_log import TaskLog, TaskTally
-from cfetch.plugins.spark.frames.url_rows import UrlRows, make_document, read_url_rows
+from cfetch.plugins.spark.frames.url_rows import SAME_PATH, UrlRows, make_document, read_url_rows
 from cfetch.plugins.spark.job import name_executor
 from cfetch.plugins.spark.schemas import arrow_schema
 from cfetch.plugins.spark.work import current_task
@@ -77,7 +77,7 @@ class PieceWork(NamedTuple):
     ``columns``: a manifest's key -> the frame's column. ``is_scratch``: files go to a directory of the task's
     own, and only their contents are kept. ``makes``: tasks make the frame's directory, as the driver may not
     see it. ``sharers``: how many tasks at a time may ask the same host.
-    ``prefix``: before the names of results.
+    ``prefix``: before the names of results. ``names``: of the user's columns, which Spark has by places.
     ``links``: where fresh links come from: from the driver, or, where it cannot be asked, from the source.
     """
 
@@ -90,6 +90,7 @@ class PieceWork(NamedTuple):
     links: LinkAddress | LinkSource | None = None
     totals: "Accumulator[TaskTally] | TaskTally | None" = None
     prefix: str = ""
+    names: tuple[str, ...] = ()
 
     @contextmanager
     def logging(self) -> Iterator[Beside]:
@@ -99,8 +100,12 @@ class PieceWork(NamedTuple):
         """
         log = TaskLog()
         yield Beside(None if self.links is None else self.links.open, log)
+        self.add(log.sum_up())
+
+    def add(self, tally: TaskTally) -> None:
+        """Add to the totals."""
         if self.totals is not None:
-            self.totals.add(log.sum_up())
+            self.totals.add(tally)
 
 
 def open_row_directory(options: Options, spec: RunSpec) -> None:
@@ -125,11 +130,11 @@ def make_task(work: PieceWork) -> Any:  # noqa: ANN401 - what mapInArrow takes
     def cfetch_download(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for table in cut_pieces(batches, _count_piece_rows(work)):
-                yield from bring_rows(work, table, task=current_task().taskAttemptId())
+                named = table.rename_columns(list(work.names))
+                yield from bring_rows(work, named, task=current_task().taskAttemptId())
         except LocalFault as fault:
             raise LocalFault(f"{name_executor()}: {fault}") from None
-        if work.totals is not None:
-            work.totals.add(TaskTally(tasks=1))
+        work.add(TaskTally(tasks=1))
 
     return cfetch_download
 
@@ -169,6 +174,7 @@ def bring_rows(work: PieceWork, table: pa.Table, *, task: int) -> Iterator[pa.Re
     settings = work.options.settings
     document = make_document(settings.reading, settings.base_url)
     rows = read_url_rows(table, work.columns, document)
+    work.add(TaskTally(failed=len(rows.faults)))
     if work.options.is_store:
         yield from join_results(work, table, rows, _bring_to_store(work, rows, task), None)
         return
@@ -178,6 +184,7 @@ def bring_rows(work: PieceWork, table: pa.Table, *, task: int) -> Iterator[pa.Re
         )
         return
     with bring_to_scratch(work, rows, task) as (receipt, root):
+        work.add(_count_too_large(work, rows, receipt))
         yield from join_results(work, table, rows, receipt, root)
 
 
@@ -212,6 +219,14 @@ def bring_to_scratch(work: PieceWork, rows: UrlRows, task: int) -> Iterator[tupl
     with make_scratch() as root:
         destination = directory_destination(root, work.spec.instant, EPOCH)
         yield _bring_alone(work, wanted, task, destination, root / STATE_NAME / "receipts"), root
+
+
+def _count_too_large(work: PieceWork, rows: UrlRows, receipt: ShareResult) -> TaskTally:
+    """The files that came, or were not asked for, and are failures as they have more than the limit."""
+    limit = work.options.content_bytes
+    assert limit is not None
+    came = sum(record.is_in_place and record.bytes > limit for record in receipt.records)
+    return TaskTally(files=-came, failed=came + len(rows.entries) - len(receipt.records))
 
 
 def _bring_to_store(work: PieceWork, rows: UrlRows, task: int) -> ShareResult:
@@ -301,7 +316,10 @@ def join_results(
 
     def make_result(index: int, path: str | None, volume: Directory | None) -> dict[str, Any]:
         record = None if path is None else records.get(path)
-        result = {"error": rows.faults.get(index), "status": "failed", "path": path, "attempts": 0}
+        fault = rows.faults.get(index)
+        result = {"error": fault, "status": "failed", "path": path, "attempts": 0}
+        if fault is not None:
+            result["error_kind"] = Clashing.kind if SAME_PATH in fault else ManifestError.kind
         if path is not None:
             result |= _describe(record, volume, receipt.executor)
             if record is not None and record.error_kind == Expired.kind and work.links is None:
@@ -351,6 +369,7 @@ def _add_content(
             "status": "failed",
             "bytes": None,
             "hash": None,
+            "error_kind": Refused.kind,
             "error": f"it has more than the {limit:,} bytes of content_limit",
         }
 

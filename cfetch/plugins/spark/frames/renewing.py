@@ -1,6 +1,7 @@
 """Where fresh links come from for rows whose links expire: the user's function, a command, or a manifest."""
 
 import asyncio
+import logging
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from pyspark import TaskContext
 
 from cfetch.base.clock import SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import Refused, SourceError
-from cfetch.base.secret import SecretUrl
+from cfetch.base.secret import SecretUrl, printable
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.faults import UrlError
 from cfetch.manifest.fields import FieldError, check_headers
@@ -28,6 +30,8 @@ from cfetch.wire.refresh import CommandRefresher, ManifestRefresher
 
 Renew = Callable[[str, str], str | Mapping[str, object]]
 AT_ONCE = 8  # calls of the user's function, which mostly waits for a server
+MOST_LOGGED = 5  # errors of it, with their tracebacks; the rows count them
+LOG = logging.getLogger("cfetch.spark")
 KEPT_LINKS = 100_000  # that copies of a task, and rows of one file, may want too: some 50 MB
 
 
@@ -101,6 +105,7 @@ class _FunctionRefresher:
     def __init__(self, function: Renew) -> None:
         self._function = function
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._raised = 0
 
     async def refresh(self, entry: Entry, stale: Link) -> Link:
         """Find a fresh link, as ``UrlRefresher`` says."""
@@ -109,8 +114,13 @@ class _FunctionRefresher:
                 answer = await asyncio.to_thread(self._function, stale.url.reveal(), entry.path)
             except SourceError:
                 raise
-            except Exception as error:  # noqa: BLE001 - it is the user's; its text may hold a link
-                raise Refused(f"the function of renew raised {type(error).__name__}") from None
+            except Exception as error:  # it is the user's; its text may hold a link
+                kind, self._raised = type(error).__name__, self._raised + 1
+                if self._raised <= MOST_LOGGED:
+                    LOG.exception("the function of renew raised %s for %s", kind, printable(entry.path))
+                where = "driver" if TaskContext.get() is None else "executor"
+                said = f"the function of renew raised {kind}; the log of the {where} has its text"
+                raise Refused(said) from None
         return _read_answer(answer)
 
 

@@ -8,14 +8,16 @@ rows in the same task, and receipts answer. A host with a limit of its own has i
 the limit has connections: so the limit holds for the whole query without any talk between tasks.
 """
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.manifest.signatures import CHANGING_KEYS, PROOF_KEYS
 from cfetch.plugins.spark.job import count_slots_to_come
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ TASKS_A_SLOT = (
     2  # files differ in size and hosts in speed; a task costs 50 ms, and ends with its slowest file
 )
 MOST_TASKS = 100_000  # more are no gain for any cluster, and the driver holds a record of each
+# Java and Python read both alike. More goes than ``strip_signature`` takes away, which is no harm: links to
+# one file come to one task in any case, and links that differ in such a key alone are few.
+_SIGNED, _SIGNATURE = (
+    f"(?i)[?&](?:{'|'.join(sorted(map(re.escape, keys)))})=[^&#]*" for keys in (PROOF_KEYS, CHANGING_KEYS)
+)
 _HOST = r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#@]*@)?([^/?#]+)"
 
 
@@ -66,12 +73,18 @@ def spread_rows(df: DataFrame, spread: Spread, columns: dict[str, str], settings
     if spread.tasks is None:
         return df
     url = df[columns["url"]].cast("string")
-    # Without the query, as a link that is signed anew is the same row.
-    own = df[columns["path"]].cast("string") if "path" in columns else F.split(url, r"\?", 2)[0]
+    own = df[columns["path"]].cast("string") if "path" in columns else _name(url, settings.name_by)
     if not settings.per_host:
         return df.repartition(spread.tasks, own)
     host = F.lower(F.regexp_extract(url, _HOST, 1))
     return df.repartition(spread.tasks, host, F.pmod(F.hash(own), F.lit(spread.sharers)))
+
+
+def _name(url: Column, name_by: str | None) -> Column:
+    """What decides the name of a file, as in ``make_document``: a link that is signed anew is the same."""
+    if name_by == "url-path":
+        return F.split(url, r"\?", 2)[0]
+    return F.when(url.rlike(_SIGNED), F.regexp_replace(url, _SIGNATURE, "")).otherwise(url)
 
 
 def _is_partitioned(df: DataFrame) -> bool:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cfetch.base.events import EntryFinished, Event
+from cfetch.base.events import EntryFinished, Event, RunNoted
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.job import name_executor
 from cfetch.show.counts import Counts
@@ -22,14 +22,18 @@ if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
 
 EVERY_S = 60.0
-MOST_NAMED = 5  # failed files of a piece; its rows name all of them
+MOST_NAMED = 5  # failed files of a piece, whose rows name all of them; kinds of notes
+MOST_KINDS = 100  # of notes that are told apart, as in a run
 MOST_HOSTS = 1000  # that are told apart
 LOG = logging.getLogger("cfetch.spark")
 
 
 @dataclass
 class TaskTally:
-    """Totals of tasks that have ended. ``mitigations``: attempts that were cancelled as stragglers."""
+    """Totals of tasks that have ended. ``mitigations``: attempts that were cancelled as stragglers.
+
+    ``notes``: of how many files something is to be known, by what it is, and the first note of it.
+    """
 
     tasks: int = 0
     files: int = 0
@@ -38,6 +42,7 @@ class TaskTally:
     size_bytes: int = 0
     mitigations: int = 0
     hosts: set[str] = field(default_factory=set)
+    notes: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def add(self, other: "TaskTally") -> None:
         """Add what another task has done."""
@@ -45,13 +50,25 @@ class TaskTally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         if len(self.hosts) < MOST_HOSTS:
             self.hosts |= other.hosts
+        for kind, (files, note) in other.notes.items():
+            self.take_note(kind, files, note)
+
+    def take_note(self, kind: str, files: int, note: str) -> None:
+        """Count a note about files; ``note`` names one of them."""
+        if kind in self.notes or len(self.notes) < MOST_KINDS:
+            before, first = self.notes.get(kind, (0, note))
+            self.notes[kind] = before + files, first
 
     def __str__(self) -> str:
         words = [f"{plural(self.files, 'file')} in place ({size(self.size_bytes)} fetched)"]
         words += [f"{self.skipped} of them before"] if self.skipped else []
         words += [f"{self.failed} failed"] if self.failed else []
         words += [plural(self.mitigations, "straggler") + " cancelled"] if self.mitigations else []
-        return f"{', '.join(words)}, from {plural(len(self.hosts), 'host')}"
+        said = [f"{', '.join(words)}, from {plural(len(self.hosts), 'host')}"]
+        for files, note in list(self.notes.values())[:MOST_NAMED]:
+            said += [note, f"so in all for {files} files"] if files > 1 else [note]
+        left = len(self.notes) - MOST_NAMED
+        return "; ".join(said + ([f"{left} further kinds of notes"] if left > 0 else []))
 
 
 class TaskLog:
@@ -75,6 +92,8 @@ class TaskLog:
                     self._say(f"{printable(record.path)} from {record.host} failed: {record.error}")
                 elif self._counts.failed == MOST_NAMED + 1:
                     self._say("further failed files are named in the rows only")
+        elif isinstance(event, RunNoted) and event.kind:
+            self.tally.take_note(event.kind, event.files, event.note)
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + EVERY_S
             self._say(str(self.sum_up()))
@@ -120,7 +139,8 @@ class _Adder:
     def _log(self) -> None:
         done, now_s = self._query, time.monotonic()
         if done.tasks == self._tasks:
-            LOG.log(logging.WARNING if done.failed else logging.INFO, "download is over: %s", done)
+            level = logging.WARNING if done.failed or done.notes else logging.INFO
+            LOG.log(level, "download is over: %s", done)
             self._query = TaskTally()
         elif now_s - self._logged_s >= EVERY_S:
             of = "" if self._tasks is None else f" of {self._tasks}"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cfetch.base.config.reading import ReadingOptions
 from cfetch.manifest.digests import find_stated
@@ -102,6 +103,8 @@ def _name_hash(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _read_column(key: str, column: pa.ChunkedArray) -> list[object]:
     """The cells as a manifest's Parquet table has them; sizes may be text, as in frames of CSV files."""
+    if key == "size" and pa.types.is_floating(column.type):  # so pandas writes a size that is not known
+        column = pc.if_else(pc.is_nan(column), None, column)
     cells = list(read_cells(key, column))
     if key != "size":
         return cells

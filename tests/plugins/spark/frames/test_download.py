@@ -2,15 +2,18 @@
 
 import hashlib
 import inspect
+import math
 import os
 import re
 import tarfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, LocalFault, UsageError
@@ -20,6 +23,7 @@ from cfetch.plugins.spark.frames import pieces
 from cfetch.plugins.spark.frames.download import _choose_options, _make_work
 from cfetch.plugins.spark.frames.pieces import bring_rows, cut_pieces, make_scratch, open_row_directory
 from cfetch.plugins.spark.frames.spread import Spread
+from cfetch.plugins.spark.frames.task_log import TaskTally
 from cfetch.plugins.spark.frames.url_rows import SAME_PATH
 from tests.plugins.spark.serving import asked, serving
 from tests.tasks.counting import counting
@@ -127,6 +131,7 @@ def test_a_frame_is_downloaded_once(spark, origin, tmp_path):
     )
     faulty = results["x"]  # a row with a fault keeps its own path
     assert (faulty["status"], faulty["attempts"], faulty["executor"]) == ("failed", 0, None)
+    assert faulty["error_kind"] == "manifest"
     sent = {request.path: request.headers.get("x-row") for request in origin.requests}
     assert sent["d/7.bin"] == "7"
 
@@ -245,7 +250,7 @@ def test_rows_of_one_file(origin, tmp_path):
     rows[2] |= {"path": "d/1.bin"}
     found = bring(work_of(tmp_path), rows)
     assert [row["status"] for row in found] == ["done", "done", "failed"]
-    assert found[2]["error"] == f"path: {SAME_PATH}"
+    assert (found[2]["error"], found[2]["error_kind"]) == (f"path: {SAME_PATH}", "clash")
     assert asked(origin) == {"d/1.bin": 1}
 
 
@@ -275,7 +280,8 @@ def test_contents_without_files(origin, tmp_path, monkeypatch):
     monkeypatch.setattr("cfetch.plugins.spark.frames.rows.CONTENT_BYTES", 100)
     rows = rows_of(origin, ["d/1.bin", "d/10.bin", "d/2.bin", "d/11.bin"])
     rows[3]["size"] = None
-    work = work_of(tmp_path, to=None, content=True, content_limit="200")
+    totals = TaskTally()
+    work = work_of(tmp_path, to=None, content=True, content_limit="200")._replace(totals=totals)
     batches = bring_rows(work, pa.Table.from_pylist(rows), task=7)
     first = next(batches)
     assert len(list(scratch.iterdir())) == 1
@@ -283,6 +289,8 @@ def test_contents_without_files(origin, tmp_path, monkeypatch):
     assert list(scratch.iterdir()) == []
     assert [row["content"] for row in found] == [FILES["d/1.bin"], None, FILES["d/2.bin"], None]
     assert [row["status"] for row in found] == ["done", "failed", "done", "failed"]
+    assert [row["error_kind"] for row in found] == [None, "refused", None, "refused"]
+    assert (totals.files, totals.failed) == (2, 2)  # one came, and one is stated to be too large
     assert found[1]["error"] == found[3]["error"] == "it has more than the 200 bytes of content_limit"
     assert [row["label"] for row in found] == [row["label"] for row in rows]
     assert asked(origin) == dict.fromkeys(["d/1.bin", "d/2.bin", "d/11.bin"], 1)
@@ -312,6 +320,8 @@ def test_a_killed_task_leaves_its_files_to_the_next(origin, tmp_path, monkeypatc
 def test_cells_as_other_tables_have_them(origin, tmp_path):
     """Sizes as pandas writes them, or CSV files; headers as JSON. Text that is not UTF-8 is a row's fault."""
     rows = rows_of(origin, list(FILES)[:4])
+    gap = pa.Table.from_pylist(rows[:1]).set_column(2, "size", pa.array([math.nan]))
+    assert next(bring_rows(work_of(tmp_path, to="gap"), gap, task=7))["error"].to_pylist() == [None]
     for row, more in zip(rows, ('{"X-Row": "a"}', '{"X-Row": "b"}', None, "no"), strict=True):
         row["more"] = more
     table = pa.Table.from_pylist(rows)
@@ -354,8 +364,11 @@ def test_a_frame_in_use_is_not_an_old_one(origin, tmp_path):
 
 
 def test_rows_without_a_download(tmp_path):
-    """A piece of faults alone asks for nothing."""
-    found = bring(work_of(tmp_path), [{"url": 3, "path": "../x", "size": None, "digest": "no"}])
+    """A piece of faults alone asks for nothing; its rows are in the totals."""
+    totals = TaskTally()
+    work = work_of(tmp_path)._replace(totals=totals)
+    found = bring(work, [{"url": 3, "path": "../x", "size": None, "digest": "no"}])
+    assert totals == TaskTally(failed=1)
     assert [row["status"] for row in found] == ["failed"]
     for key in ("url: it must be a string", "path: ", "sha256: it must be 64 hexadecimal digits"):
         assert key in found[0]["error"]
@@ -415,6 +428,41 @@ def test_wrong_settings(to, settings, told):
     """Each is named with what would be right."""
     with pytest.raises(ConfigError, match=re.escape(told)):
         _choose_options(to, Settings(**settings), content=False, content_limit="1MiB")
+
+
+def test_arguments_of_other_types(spark):
+    """One sentence says what each takes, also where PySpark or Python would fail in words of their own."""
+    frame = spark.createDataFrame([("u",)], "url string")
+    frames: dict[str, Any] = {"list": ["u"], "pandas.core.frame.DataFrame": frame.toPandas()}
+    for kind, df in frames.items():
+        with pytest.raises(
+            UsageError, match=f"^df is {kind}, and must be a data frame of Spark: spark.create"
+        ):
+            download(df, to="/x")
+    wrong: dict[str, Any] = {
+        "url": F.col("url"),
+        "path": 1,
+        "to": ["/x"],
+        "content_limit": 1024,
+        "settings": {"max_attempts": 3},
+        "tasks": "x",
+        "renew": 5,
+        "prefix": None,
+    }
+    for name, value in wrong.items():
+        with pytest.raises(UsageError, match=f"^{name} is of type {type(value).__name__}, and must be "):
+            download(frame, **{"to": "/x", name: value})
+
+
+def test_columns_with_any_names(spark, origin, tmp_path):
+    """A dot and a backtick are syntax of Spark; two of one name, which a join may leave, are refused."""
+    names = ["x.y", "a`b", "the.path"]
+    frame = spark.createDataFrame([(origin.url + "d/1.bin", 1, "z")]).toDF(*names)
+    (row,) = download(frame, "x.y", to=tmp_path, path="the.path").collect()
+    assert list(row.asDict()) == [*names, *pieces.RESULTS]
+    assert tuple(row)[: len(names) + 2] == (origin.url + "d/1.bin", 1, "z", "done", "z")
+    with pytest.raises(UsageError, match="the frame has 2 columns 'n'; drop or rename the others before"):
+        download(frame.toDF("url", "n", "n"), to=tmp_path)
 
 
 def test_wrong_columns(spark, tmp_path):

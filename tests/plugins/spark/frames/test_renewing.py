@@ -14,7 +14,7 @@ from cfetch.plugins.spark import download, job
 from cfetch.plugins.spark.frames.download import _choose_links, _choose_options, _make_work
 from cfetch.plugins.spark.frames.frame_hub import LinkAddress, open_frame_hub
 from cfetch.plugins.spark.frames.pieces import bring_rows, open_row_directory
-from cfetch.plugins.spark.frames.renewing import LinkSource
+from cfetch.plugins.spark.frames.renewing import MOST_LOGGED, LinkSource
 from cfetch.plugins.spark.frames.spread import Spread
 
 pa = pytest.importorskip("pyarrow")
@@ -105,14 +105,17 @@ def test_a_task_that_cannot_ask_the_driver_asks_the_source(tmp_path, url, kind):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (ValueError("secret"), "the function of renew raised ValueError"),
+        (
+            ValueError("secret"),
+            "the function of renew raised ValueError; the log of the driver has its text",
+        ),
         (None, "the function of renew returned a NoneType, and neither a URL nor a mapping with url"),
         ("ftp:x", "the function of renew returned what cannot be requested"),
         ({"url": "http://h/", "expires_at": "soon"}, "must be seconds since 1970"),
     ],
 )
-def test_a_function_that_has_no_link(tmp_path, url, answer, said):
-    """Each row fails with the reason, without the words of the user's error."""
+def test_a_function_that_has_no_link(tmp_path, url, answer, said, caplog):
+    """Each row fails with the reason, without the words of the user's error, which are in the log."""
 
     def renew(link, path):
         if isinstance(answer, Exception):
@@ -123,6 +126,9 @@ def test_a_function_that_has_no_link(tmp_path, url, answer, said):
     (message,) = {row["error"] for row in bring(tmp_path, url, source)}
     assert said in message
     assert "secret" not in message
+    logged = [record for record in caplog.records if record.exc_info]
+    assert len(logged) == (MOST_LOGGED if isinstance(answer, Exception) else 0)
+    assert {str(record.exc_info[1]) for record in logged} <= {"secret"}
 
 
 def test_where_links_are_renewed(spark, monkeypatch):

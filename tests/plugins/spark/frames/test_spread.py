@@ -1,13 +1,24 @@
 """How the rows of a frame come to tasks, and how many there are."""
 
+import re
+
 import pytest
 from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's manuals call it
 
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
+from cfetch.manifest import signatures
+from cfetch.manifest.urls import strip_signature
 from cfetch.plugins.spark import download, job
-from cfetch.plugins.spark.frames.spread import TASKS_A_SLOT, choose_spread, spread_rows
+from cfetch.plugins.spark.frames.spread import (
+    _SIGNATURE,
+    _SIGNED,
+    TASKS_A_SLOT,
+    choose_spread,
+    spread_rows,
+)
+from tests.manifest.test_signatures import SIGNERS
 from tests.plugins.spark.serving import asked, serving
 
 FILES = {f"d/{n}.bin": b"%d" % n for n in range(40)}
@@ -56,6 +67,35 @@ def test_a_limit_of_a_host_keeps_its_rows_in_few_tasks(spark):
     assert max(len(tasks) for tasks in hosts.values()) <= SLOTS
     signed_anew = frame.withColumn("url", F.concat("url", F.lit("x")))
     assert place(signed_anew, 8, per_host=5)[1] == hosts
+
+
+def test_links_that_differ_in_the_query_are_spread(spark):
+    """As their files have names of their own; a signature, and a query that no name has, decide nothing."""
+    signed = "X-Amz-Algorithm=A&X-Amz-Credential=C&X-Amz-Date={0}&X-Amz-Signature={0}"
+    rows = [(f"https://h/get?id={n}&" + signed.format(sign),) for n in range(40) for sign in "12"]
+    plain = spark.range(40).selectExpr("'https://h/?n=' || id")
+    frame = spark.createDataFrame(rows, "url string").union(plain)
+
+    def place_links(**settings):
+        spread = choose_spread(frame, 4, Settings())
+        placed = spread_rows(frame, spread, {"url": "url"}, Settings(**settings))
+        return {row.url: row.task for row in placed.withColumn("task", F.spark_partition_id()).collect()}
+
+    tasks = place_links()
+    assert {task for url, task in tasks.items() if "id=" in url} == set(range(4))
+    assert {task for url, task in tasks.items() if "n=" in url} == set(range(4))
+    assert [tasks[first] for (first,) in rows[::2]] == [tasks[second] for (second,) in rows[1::2]]
+    assert len(set(place_links(name_by="url-path").values())) == 2
+
+
+def test_whatever_signs_a_link_does_not_spread_it():
+    """Two links to one file are the same text without their signatures, by each way to sign."""
+    ways = ["&".join(f"{key}={{n}}" for key in needed) for needed, _ in signatures._SIGNATURES]
+    for query in [*SIGNERS.values(), *ways]:
+        links = [f"https://h/a?id=7&{query.format(n=n)}" for n in (10000, 20000)]
+        assert {strip_signature(link) for link in links} == {"https://h/a?id=7"}
+        assert all(re.search(_SIGNED, link) for link in links)
+        assert {re.sub(_SIGNATURE, "", link) for link in links} == {"https://h/a?id=7"}
 
 
 def test_a_user_who_has_said_how_many_is_followed(spark):

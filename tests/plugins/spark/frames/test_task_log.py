@@ -4,8 +4,9 @@ import logging
 
 import pytest
 
+from cfetch.base.events import RunNoted
 from cfetch.plugins.spark.frames import task_log
-from cfetch.plugins.spark.frames.task_log import MOST_NAMED, TaskLog, TaskTally, _Adder
+from cfetch.plugins.spark.frames.task_log import MOST_KINDS, MOST_NAMED, TaskLog, TaskTally, _Adder
 from cfetch.plugins.spark.job import name_executor
 from tests.plugins.spark.frames.test_download import bring, work_of
 from tests.plugins.spark.serving import serving
@@ -48,3 +49,29 @@ def test_the_driver_logs_totals(caplog, monkeypatch):
     assert [level for level, _ in both[:-1]] == [logging.INFO]
     assert (total.tasks, total.files) == (2, 4)
     assert TaskLog().sum_up() == TaskTally()
+
+
+def test_totals_say_what_came_in_the_place_of_files(caplog):
+    """As the notes of a command do: the first file by name, and of how many files of all tasks it is so."""
+    adder = _Adder(2)
+    total = adder.zero(TaskTally())
+    for name, kinds in (("a", ["came encoded"]), ("b", ["came encoded", *(f"is odd {n}" for n in range(6))])):
+        log = TaskLog()
+        log(RunNoted(t_s=0.0, note="about the run"))
+        for kind in kinds:
+            log(RunNoted(t_s=0.0, note=f"{name} {kind}", kind=kind, files=1))
+        log(RunNoted(t_s=0.0, note="so in all for 3 files", kind="came encoded", files=2))
+        adder.addInPlace(total, log.sum_up())
+        adder.addInPlace(total, TaskTally(tasks=1))
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    said = record.getMessage().split("; ")[1:]
+    assert said == [
+        "a came encoded",
+        "so in all for 6 files",
+        *(f"b is odd {n}" for n in range(MOST_NAMED - 1)),
+        "2 further kinds of notes",
+    ]
+    for number in range(2 * MOST_KINDS):  # texts may hold what servers say
+        total.take_note(f"is odd {number}", 1, "")
+    assert len(total.notes) == MOST_KINDS

@@ -5,6 +5,7 @@ There is no index that could disagree with the disks: each call reads the record
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from cfetch.run.directories import find_destinations
 from cfetch.run.labels import Labels, read_label
 from cfetch.show.volume_view import VolumeHolder, VolumeRow, VolumesDocument, Whereabouts
 from cfetch.storage.batch_records import Unread, read_records
+from cfetch.storage.counted_files import read_counted
 from cfetch.storage.files import PAUSED, STATE_NAME, local_fault
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.lacking import count_free_bytes
@@ -163,10 +165,11 @@ def _describe(standing: VolumeStanding, advance: Advance) -> tuple[VolumeRow, li
                 size_bytes += record.bytes
             else:
                 paths.update(record.paths)
+        counted = {path for record in read_rest(standing.root) for path in record.paths or ()} - paths
         with ReadOnlyTree(standing.root) as tree:
-            for path in paths:
+            for path in chain(paths, counted):
                 held_bytes = size_of(tree, path)
-                lacked += [path] if held_bytes is None else []
+                lacked += [path] if held_bytes is None and path not in counted else []
                 files += held_bytes is not None
                 size_bytes += held_bytes or 0
                 advance(1, held_bytes or 0)
@@ -190,6 +193,14 @@ def read_all(root: Path) -> Iterator[BatchRecord | Unread]:
         yield from read_records(root)
     except OSError as error:
         raise local_fault(error, f"cannot read the records of batches on {root}") from None
+
+
+def read_rest(root: Path) -> Iterator[BatchRecord]:
+    """Read what a rescan has counted besides the batches. Raises LocalFault."""
+    try:
+        yield from read_counted(root)
+    except OSError as error:
+        raise local_fault(error, f"cannot read the counts of files on {root}") from None
 
 
 def _newest_first(root: Path) -> list[BatchRecord]:

@@ -195,7 +195,8 @@ def rescan(*, json: JsonOption = False, settings: Settings) -> None:
     """Count the files on the volumes again, after some were changed by hand.
 
     A download places batches by the numbers in the records of earlier batches. The command looks at each file
-    that they name, and corrects the numbers; it moves and removes no file.
+    that they name, and corrects the numbers. It also counts the files that no record names. It moves and
+    removes no file.
 
     Examples:
 

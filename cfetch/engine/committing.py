@@ -38,7 +38,7 @@ def make_commitment(
     ``backwards``: the other end of the plan comes first; batches come in their own order. ``bears``: what
     hosts bear now, which several volumes share.
     """
-    if len(volumes) == 1 and entries.batch_of is None:
+    if len(volumes) == 1 and outside.earlier is None and entries.batch_of is None:
         schedule: Schedule[Transfer] = Schedule(
             entries.sizes,
             entries.host_of,

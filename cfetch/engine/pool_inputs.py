@@ -16,7 +16,8 @@ class PoolInputs(NamedTuple):
 
     ``jitter`` returns uniform numbers in [0, 1). ``counts`` is one of the listeners of ``emit``: the engine
     only reads it. ``confirm`` raises if the plan is not this run's any more. ``earlier``: what earlier runs
-    have left on several volumes.
+    have left on the volumes in use; None: only one was given. With several the run places batches and leaves
+    their records, even if all volumes but one are out of use from the beginning.
     """
 
     instant: str

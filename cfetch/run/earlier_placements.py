@@ -1,7 +1,7 @@
 """What earlier runs have left on several volumes, as placement needs it: files, bytes, and whose turn it is.
 
-Files and bytes come from the records of the batches, which are read once, when a run begins. The turn of
-``round-robin`` is in the state: the volume that comes next.
+Files and bytes come from the records of the batches, and from what a rescan has counted besides. They are
+read once, when a run begins. The turn of ``round-robin`` is in the state: the volume that comes next.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.engine.placement.chooser import Earlier
 from cfetch.storage.batch_records import read_records
+from cfetch.storage.counted_files import read_counted
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import STATE_NAME, on_disk, replace_file
 from cfetch.storage.recorded_files import Recorded, RecordedFiles, count_recorded
@@ -88,7 +89,10 @@ def _read_turn(state: Path) -> str | None:
 
 def _read_directory(root: Path) -> RecordedFiles:
     with on_disk(root):
-        return RecordedFiles(record for record in read_records(root) if isinstance(record, BatchRecord))
+        files = RecordedFiles(record for record in read_records(root) if isinstance(record, BatchRecord))
+        for counted in read_counted(root):
+            files.add(counted)
+        return files
 
 
 async def _read_store(store: "ObjectStore") -> RecordedFiles:

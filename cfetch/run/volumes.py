@@ -332,8 +332,8 @@ class Volumes:
             self.refused += explain_pauses(self._paused, all_of_them=len(self._paused) == len(self._order))
 
     def find_earlier(self) -> "Earlier | None":
-        """Find what earlier runs have left on several volumes; None: there is only one."""
-        if len(self._order) == 1:
+        """Find what earlier runs have left on several volumes; None: only one was given."""
+        if len(self.roots) == 1:
             return None
         from cfetch.run.earlier_placements import find_earlier  # only several volumes are compared
 
@@ -349,7 +349,7 @@ class Volumes:
         run_id: str,
         confirm: Callable[[], None],
     ) -> "list[Volume]":
-        """Make the volumes, in the event loop. The loop writes a single directory, threads write several."""
+        """Make the volumes, in the event loop. The loop writes the only destination, threads write others."""
         volumes: list[Volume] = []
         make = partial(DirectoryVolume, durable=durable, existing=existing, keeps_time=keeps_time)
         for place in self._order:
@@ -366,7 +366,7 @@ class Volumes:
                         records=self._state / OBJECTS,
                     )
                 )
-            elif len(self._order) == 1:
+            elif len(self.roots) == 1:
                 volumes.append(make(place))
             else:
                 from cfetch.storage.guarded_disk import (  # a thread for each of several

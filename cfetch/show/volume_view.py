@@ -12,7 +12,8 @@ from cfetch.show.table_text import align
 class VolumeRow(msgspec.Struct, frozen=True, kw_only=True):
     """One volume. ``state``: mounted, paused, full, read-only or missing; ``why`` it is missing.
 
-    ``files`` and ``bytes`` are those of its ``batches``. ``missing`` of these files are not there any more.
+    ``files`` and ``bytes`` are those of its ``batches``, and those that a rescan has counted besides.
+    ``missing`` of the batches' files are not there any more.
     ``unread`` records are damaged, or of a newer version.
     """
 

@@ -23,7 +23,7 @@ Read in this order::
     standing_files.py  standing_proofs.py    files in place, and what proves that they are the entries'
     moves.py  batch_record_edits.py          moves; records amended
     memory_volume.py      a volume of files that a reader takes from memory
-    recorded_files.py     how much stands on volumes by their records
+    recorded_files.py  counted_files.py    how much stands on volumes by their records; files without a record
     directory_volume.py   adapts a directory to the port
     disk.py  guarded_disk.py    carry its steps out: at once, or in a thread of their own
     descriptors.py  hanging_calls.py  occupancy.py    descriptors; calls that may hang; who is at work here

@@ -108,9 +108,9 @@ class Unread(NamedTuple):
     is_newer: bool
 
 
-def read_records(root: Path) -> Iterator[BatchRecord | Unread]:
+def read_records(root: Path, place: str = BATCHES) -> Iterator[BatchRecord | Unread]:
     """Read all records of a directory that is a volume, in the order of their ids. Raises OSError."""
-    directory = root / STATE_NAME / BATCHES
+    directory = root / STATE_NAME / place
     try:
         names = sorted(path.name for path in directory.iterdir() if path.suffix == ".json")
     except FileNotFoundError:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from contextlib import closing
 
 import msgspec
@@ -180,3 +181,50 @@ async def test_space_that_is_to_be_kept_free_is_not_used(tmp_path):
         assert free_bytes is not None
         assert abs(usage.f_bavail * usage.f_frsize - free_bytes) < 1 << 30
         assert (await scene.run(keep_free=1 << 20)).code == 0
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+async def test_what_comes_while_one_of_two_volumes_is_lost_is_recorded(tmp_path, processes):
+    """A run of which all volumes but one are out of use from the beginning leaves records as any other."""
+    files = batches(a=12)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2, names=False, hashed=False, sized=False)
+        assert (await scene.run(batch_share=0.2)).code == 0
+        assert min(counts(scene)) > 0
+        shutil.rmtree(scene.to[1])
+        again = await scene.run(batch_share=0.2, processes=processes)
+        assert (again.code, [event.volume for event in again.paused]) == (0, [str(scene.to[1])])
+        first, lost = scene.volumes()
+        assert (sorted(first.files), lost.files) == (sorted(files), {})
+        recorded = [record.paths or () for record in first.records.values()]
+        assert sorted(path for paths in recorded for path in paths) == sorted(files)
+        assert len(recorded) == 6  # cut as before
+
+
+async def test_a_rescan_counts_files_that_no_record_names(tmp_path):
+    """A run to a single volume leaves no records: the next batch goes to the other only after a rescan."""
+    files = batches(a=6)
+    async with Origin(files) as origin:
+        scene = Scene(tmp_path, origin.url, files, volumes=2, names=False)
+        v0, v1 = both = scene.to
+        scene.to = [v1]
+        assert (await scene.run()).code == 0
+        scene.to = both
+        (v1 / "by hand").touch()
+        stand_bytes = sum(map(len, under(v1).values()))
+        for before in (0, 7):  # what a rescan has counted is replaced by the next
+            rows = await volume("rescan", "--to", v0, "--to", v1)
+            assert [(row["files_before"], row["files"], row["missing"]) for row in rows] == [
+                (0, 0, 0),
+                (before, 7, 0),
+            ]
+        (_, listed) = await volume("list", "--to", v0, "--to", v1)
+        assert (listed["batches"], listed["files"], listed["bytes"]) == (0, 7, stand_bytes)
+        (v1 / "by hand").unlink()
+        (_, listed) = await volume("list", "--to", v0, "--to", v1)
+        assert (listed["files"], listed["missing"]) == (6, 0)  # nobody misses a file that is in no batch
+        origin.files = scene.files = batches(b=7, c=2)
+        scene.names = True
+        scene.write_manifest()
+        assert (await scene.run(placement="count")).code == 0
+        assert counts(scene) == [9, 6]

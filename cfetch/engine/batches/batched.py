@@ -53,8 +53,8 @@ class Batched:
         outside: PoolInputs,
         bears: Bears,
     ) -> None:
-        # On one volume nothing is placed, but all the same the largest batches come first.
-        has_several = len(volumes) > 1
+        # If only one volume was given, nothing is placed, but all the same the largest batches come first.
+        has_several = len(volumes) > 1 or outside.earlier is not None
         mode = self._mode = Mode(placing.mode) if has_several else Mode.COUNT
         arrivals = Arrivals(
             entries,

@@ -7,9 +7,10 @@ when all tasks are over, or none.
 import hashlib
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
@@ -18,7 +19,7 @@ from pyspark.sql.types import StructType
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.frames.frame import make_run_spec
-from cfetch.plugins.spark.frames.options import Options, read_options
+from cfetch.plugins.spark.frames.options import Options, adopt_variables, read_options
 from cfetch.plugins.spark.frames.pieces import (
     PieceWork,
     cut_pieces,
@@ -55,10 +56,14 @@ class StagedShards(WriterCommitMessage):
 
 
 class WebdatasetSink(DataSource):
-    """The format ``cfetch.webdataset``, as docs/spark-download.md has it. ``slots``: tasks at a time."""
+    """The format ``cfetch.webdataset``, as docs/spark-download.md has it. ``slots``: tasks at a time.
+
+    ``variables``: see ``adopt_variables``.
+    """
 
     slots = 2
     hub: HubAddress | None = None
+    variables: Mapping[str, str] = MappingProxyType({})
     is_tar = True
 
     @classmethod
@@ -68,6 +73,7 @@ class WebdatasetSink(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> "ShardWriter":
         """Make a writer. Raises UsageError, LocalFault."""
+        adopt_variables(self.variables)
         given = dict(self.options)
         if "to" in given:
             raise ConfigError("option to means nothing here: the shards go to the path of save(path)")

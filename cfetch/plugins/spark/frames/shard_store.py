@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from cfetch.base.errors import UsageError, VolumeFault
 from cfetch.plugins.spark.frames.shard_names import refuse_gone
 from cfetch.storage.buckets.object_store import ObjectStore, pick_login
 from cfetch.storage.files import STATE_NAME
@@ -43,7 +44,11 @@ class ShardStore:
 
     def check(self) -> None:
         """Raise VolumeFault, UsageError: the store cannot be used."""
-        self._run(lambda store: store.read_first())
+        try:
+            self._run(lambda store: store.read_first())
+        except (VolumeFault, UsageError) as error:
+            error.args = (f"{error}; if os.environ has changed since register(spark), call that again",)
+            raise
 
     def find_complete(self, names: Sequence[str]) -> set[str]:
         """Those of the shards that a task has staged with all of their files."""

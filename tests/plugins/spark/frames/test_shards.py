@@ -200,6 +200,17 @@ def test_shards_in_an_object_store(origin, bucket, tmp_path):
     ]
 
 
+def test_a_store_without_a_login(bucket, monkeypatch):
+    """Spark plans a write in another process: the message says how a login of the program comes there."""
+    monkeypatch.setattr(
+        "cfetch.storage.buckets.object_store.find_login", Mock(side_effect=UsageError("none"))
+    )
+    with pytest.raises(
+        UsageError, match=r"none; if os.environ has changed since register\(spark\), call that"
+    ):
+        writer_of(f"{bucket.url}/set")
+
+
 def test_of_two_copies_of_a_shard_in_a_store_the_whole_one_counts(bucket, tmp_path):
     """A copy of the task that misses files may end last, and changes nothing; nothing stays in the stage."""
     store = ShardStore(f"{bucket.url}/set", os.environ, 30.0)

@@ -173,15 +173,29 @@ class ShardWriter(DataSourceArrowWriter):
         staged = [message for message in messages if isinstance(message, StagedShards)]
         staged.sort(key=lambda message: message.partition)
         names = [name for message in staged for name in message.names]
+        new = 0
         if not self._is_over:
-            publish_shards(self._job, names, overwrite=self._overwrite, key=self._key)
+            new = publish_shards(self._job, names, overwrite=self._overwrite, key=self._key)
         tally = TaskTally()
         for message in staged:
             tally.add(message.tally)
-        shown = printable(self._job.work.options.settings.to[0])
         # Spark calls this in a process of its own, where nobody has set up logging; it keeps the stream.
-        sys.stderr.write(f"cfetch: {plural(len(names), 'new shard')} in {shown}; this job's files: {tally}\n")
+        sys.stderr.write(f"cfetch: {self._sum_up(new, len(names) - new, tally)}\n")
         sys.stderr.flush()
+
+    def _sum_up(self, new: int, empty: int, tally: TaskTally) -> str:
+        """What this job has done, in a line. ``empty``: how many tables have no shard."""
+        options = self._job.work.options
+        shown = printable(options.settings.to[0])
+        if self._is_over:
+            return (
+                f"no new shard in {shown}: a job with the key {printable(options.own['key'])!r} has written "
+                "there before, so no row was looked at and no file asked for; other rows need another key"
+            )
+        taken, tally.skipped = tally.skipped, 0
+        tables = f" and {plural(empty, 'table')} of rows that all failed" if empty else ""
+        before = f"; {taken} of them are from a job or task that died" if taken else ""
+        return f"{plural(new, 'new shard')}{tables} in {shown}; this job's files: {tally}{before}"
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave whole shards in the stage: the same command finds them."""

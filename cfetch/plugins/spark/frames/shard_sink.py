@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
+from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.plugins.spark.frames.frame import make_run_spec
 from cfetch.plugins.spark.frames.options import Options, adopt_variables, read_options
 from cfetch.plugins.spark.frames.pieces import (
@@ -132,13 +133,20 @@ def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
         "size": settings.size_column,
         "headers": options.own.get("headers_column"),
     }
+    chosen = {key: name for key, name in columns.items() if name is not None}
+    hashes: dict[str, str] = {}
     if settings.hash_column:
         algorithm, _, column = settings.hash_column.partition("=")
-        columns[algorithm] = column
-    chosen = {key: name for key, name in columns.items() if name is not None}
+        if algorithm not in HEX_DIGITS or not column:
+            raise ConfigError(
+                "option hash_column is ALGORITHM=COLUMN, such as sha256=digest; cfetch knows "
+                f"{', '.join(HEX_DIGITS)}"
+            )
+        hashes[algorithm] = column
     fields = [(field.name, field.dataType.simpleString()) for field in schema]
     refuse_unfit_columns(chosen, fields, "option {0}_column")
-    return chosen
+    refuse_unfit_columns(hashes, fields, "option hash_column={0}=…")
+    return chosen | hashes
 
 
 class ShardWriter(DataSourceArrowWriter):

@@ -25,6 +25,7 @@ several volumes its connection to the driver tells its death, and its share is d
 driver, the same command continues the plan.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def register(spark: "SparkSession") -> None:
     Spark looks the format of a write up in the session that is active in the writing thread, and a thread
     begins without one. So a thread that writes calls this too: it makes ``spark`` the active session there.
 
+    The formats have the variables of stores, proxies and settings (``CFETCH_…``) that the environment has
+    now; call this again after a change.
+
     Raises:
         UsageError: PySpark is missing or too old, or the Python that Spark starts has no cfetch.
     """
@@ -63,17 +67,23 @@ def register(spark: "SparkSession") -> None:
         refuse_older_spark(OLDEST_SOURCES, "a data source of cfetch")
         from cfetch.plugins.spark.frames.feed_source import FeedDataSource
         from cfetch.plugins.spark.frames.frame_hub import open_frame_hub
+        from cfetch.plugins.spark.frames.options import pick_variables
         from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
         from cfetch.plugins.spark.frames.source import FilesSource
         from cfetch.plugins.spark.job import count_slots, find_context
 
         hub = open_frame_hub(session)
-        given = {"slots": count_slots(session), "hub": None if hub is None else hub.address}
+        given: dict[str, object] = {
+            "slots": count_slots(session),
+            "hub": None if hub is None else hub.address,
+        }
+        is_here = find_context(session) is not None  # with Connect the sources are planned on a server
+        given["variables"] = dict(pick_variables(os.environ)) if is_here else {}
         for source in (FilesSource, FeedDataSource, WebdatasetSink, ParquetSink):
             _register_source(
                 session, type(source.__name__, (source,), given)
             )  # which no source can ask a session for
-        if find_context(session) is not None:
+        if is_here:
             session.createDataFrame([], "id long")  # the only public call that makes a session active
         check_planning_python(session)
 

@@ -6,9 +6,10 @@ the query lives. An offset is the number of the newest manifest that the feed's 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
@@ -19,7 +20,7 @@ from cfetch.base.secret import printable
 from cfetch.plugins.follow.journal import locate_journal
 from cfetch.plugins.follow.server.segments.index import INDEX_NAME
 from cfetch.plugins.spark.frames.feed_pull import COLUMNS, FeedPuller, FeedRow
-from cfetch.plugins.spark.frames.options import name_source, read_options
+from cfetch.plugins.spark.frames.options import adopt_variables, name_source, read_options
 
 MOST_CHANGES = "10000"  # of a trigger, if no limit is given: they are in the memory of the driver
 ROWS = 1000  # of a partition: Spark warns of tasks with more than a mebibyte
@@ -29,7 +30,9 @@ Offset = dict[str, int]
 
 
 class FeedDataSource(DataSource):
-    """The format ``cfetch.feed``, as docs/data-source.md has it."""
+    """The format ``cfetch.feed``, as docs/data-source.md has it. ``variables``: see ``adopt_variables``."""
+
+    variables: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     def name(cls) -> str:
@@ -46,6 +49,7 @@ class FeedDataSource(DataSource):
         return FeedReader(self._make_puller())
 
     def _make_puller(self) -> FeedPuller:
+        adopt_variables(self.variables)
         given = name_source(self.options, "feed", "path")
         for key in given:
             if key.removesuffix("_url") not in _KNOWN:

@@ -19,12 +19,14 @@ from cfetch.base.schemes import is_web
 from cfetch.base.secret import printable
 from cfetch.plugins.spark.frames.platform_paths import read_destination
 from cfetch.storage.buckets.object_store import pick_login
+from cfetch.storage.buckets.stores import STORES
 from cfetch.wire.network import NETWORK_ENV
 
 # A column of bodies costs four times the processor time of files; see docs/data-source.md.
 CONTENT_LIMIT = "1MiB"
 MOST_CONTENT_BYTES = 1 << 30  # Arrow holds 2 GiB of a column in a batch
 _FLAG = re.compile(r"^--([a-z-]+)", re.MULTILINE)
+_OF_STORES = {f"{name.partition('_')[0]}_" for store in STORES.values() for name in store.login}
 _HIDDEN = {f"{key}_url": key for key, kind in KINDS.items() if kind.secret}  # as Spark hides names with url
 NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a data source does not have
     *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "failures", "group"),
@@ -45,6 +47,29 @@ NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a
     "keep_columns",  # the columns would go to a file of metrics
     *("ordered", "joined", "unpacked", "memory"),  # of standard output
 }
+
+
+def pick_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables of settings, of proxies and of logins at stores, which a source may read."""
+    begins = (ENV_PREFIX, *_OF_STORES)
+    return {name: text for name, text in env.items() if name in NETWORK_ENV or name.startswith(begins)}
+
+
+_BEFORE = pick_variables(os.environ)
+
+
+def adopt_variables(variables: Mapping[str, str]) -> None:
+    """Let this process have the ``variables`` of the program that has called ``register``; none: leave it.
+
+    Spark plans a source in a process of its own, whose environment is the JVM's: what the program has put
+    into ``os.environ`` since it made the session is not there. The clients of stores read the environment
+    themselves, so it is set, and not handed through. Spark uses a process again, so what an earlier call has
+    set goes.
+    """
+    if variables:
+        for name in pick_variables(os.environ).keys() - _BEFORE.keys():
+            del os.environ[name]
+        os.environ.update({**_BEFORE, **variables})
 
 
 class Options(NamedTuple):

@@ -7,9 +7,10 @@ when all tasks are over, or none.
 import hashlib
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
@@ -17,8 +18,9 @@ from pyspark.sql.types import StructType
 
 from cfetch.base.errors import ConfigError
 from cfetch.base.secret import printable
+from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.plugins.spark.frames.frame import make_run_spec
-from cfetch.plugins.spark.frames.options import Options, read_options
+from cfetch.plugins.spark.frames.options import Options, adopt_variables, read_options
 from cfetch.plugins.spark.frames.pieces import (
     PieceWork,
     cut_pieces,
@@ -55,10 +57,14 @@ class StagedShards(WriterCommitMessage):
 
 
 class WebdatasetSink(DataSource):
-    """The format ``cfetch.webdataset``, as docs/spark-download.md has it. ``slots``: tasks at a time."""
+    """The format ``cfetch.webdataset``, as docs/spark-download.md has it. ``slots``: tasks at a time.
+
+    ``variables``: see ``adopt_variables``.
+    """
 
     slots = 2
     hub: HubAddress | None = None
+    variables: Mapping[str, str] = MappingProxyType({})
     is_tar = True
 
     @classmethod
@@ -68,6 +74,7 @@ class WebdatasetSink(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> "ShardWriter":
         """Make a writer. Raises UsageError, LocalFault."""
+        adopt_variables(self.variables)
         given = dict(self.options)
         if "to" in given:
             raise ConfigError("option to means nothing here: the shards go to the path of save(path)")
@@ -126,13 +133,20 @@ def _choose_columns(options: Options, schema: StructType) -> dict[str, str]:
         "size": settings.size_column,
         "headers": options.own.get("headers_column"),
     }
+    chosen = {key: name for key, name in columns.items() if name is not None}
+    hashes: dict[str, str] = {}
     if settings.hash_column:
         algorithm, _, column = settings.hash_column.partition("=")
-        columns[algorithm] = column
-    chosen = {key: name for key, name in columns.items() if name is not None}
+        if algorithm not in HEX_DIGITS or not column:
+            raise ConfigError(
+                "option hash_column is ALGORITHM=COLUMN, such as sha256=digest; cfetch knows "
+                f"{', '.join(HEX_DIGITS)}"
+            )
+        hashes[algorithm] = column
     fields = [(field.name, field.dataType.simpleString()) for field in schema]
     refuse_unfit_columns(chosen, fields, "option {0}_column")
-    return chosen
+    refuse_unfit_columns(hashes, fields, "option hash_column={0}=…")
+    return chosen | hashes
 
 
 class ShardWriter(DataSourceArrowWriter):
@@ -167,15 +181,29 @@ class ShardWriter(DataSourceArrowWriter):
         staged = [message for message in messages if isinstance(message, StagedShards)]
         staged.sort(key=lambda message: message.partition)
         names = [name for message in staged for name in message.names]
+        new = 0
         if not self._is_over:
-            publish_shards(self._job, names, overwrite=self._overwrite, key=self._key)
+            new = publish_shards(self._job, names, overwrite=self._overwrite, key=self._key)
         tally = TaskTally()
         for message in staged:
             tally.add(message.tally)
-        shown = printable(self._job.work.options.settings.to[0])
         # Spark calls this in a process of its own, where nobody has set up logging; it keeps the stream.
-        sys.stderr.write(f"cfetch: {plural(len(names), 'new shard')} in {shown}; this job's files: {tally}\n")
+        sys.stderr.write(f"cfetch: {self._sum_up(new, len(names) - new, tally)}\n")
         sys.stderr.flush()
+
+    def _sum_up(self, new: int, empty: int, tally: TaskTally) -> str:
+        """What this job has done, in a line. ``empty``: how many tables have no shard."""
+        options = self._job.work.options
+        shown = printable(options.settings.to[0])
+        if self._is_over:
+            return (
+                f"no new shard in {shown}: a job with the key {printable(options.own['key'])!r} has written "
+                "there before, so no row was looked at and no file asked for; other rows need another key"
+            )
+        taken, tally.skipped = tally.skipped, 0
+        tables = f" and {plural(empty, 'table')} of rows that all failed" if empty else ""
+        before = f"; {taken} of them are from a job or task that died" if taken else ""
+        return f"{plural(new, 'new shard')}{tables} in {shown}; this job's files: {tally}{before}"
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave whole shards in the stage: the same command finds them."""

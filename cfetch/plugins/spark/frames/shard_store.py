@@ -5,14 +5,21 @@ and a number is taken by making an object that must not exist before, so two job
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from cfetch.plugins.spark.frames.shard_names import refuse_gone
+from cfetch.base.errors import UsageError, VolumeFault
+from cfetch.plugins.spark.frames.shard_names import (
+    EMPTY,
+    PUBLISHED,
+    Published,
+    name_published,
+    refuse_gone,
+)
 from cfetch.storage.buckets.object_store import ObjectStore, pick_login
 from cfetch.storage.files import STATE_NAME
 
@@ -23,7 +30,7 @@ GAPS = ".gaps"  # behind the name of a shard of which files have failed: a later
 AT_ONCE = 8  # copies under way: a store makes one of 100 MB in about a second
 TABLE = ".parquet"
 ENDINGS = (".tar", TABLE)  # the table last: a shard is there when its table is
-_SHARD = re.compile(r"([0-9]{5,})\.(?:tar|parquet)\Z")
+_MARKS = ("", GAPS, EMPTY)  # what may stand behind a name in the stage; the first that is there counts
 
 T = TypeVar("T")
 
@@ -43,7 +50,11 @@ class ShardStore:
 
     def check(self) -> None:
         """Raise VolumeFault, UsageError: the store cannot be used."""
-        self._run(lambda store: store.read_first())
+        try:
+            self._run(lambda store: store.read_first())
+        except (VolumeFault, UsageError) as error:
+            error.args = (f"{error}; if os.environ has changed since register(spark), call that again",)
+            raise
 
     def find_complete(self, names: Sequence[str]) -> set[str]:
         """Those of the shards that a task has staged with all of their files."""
@@ -62,7 +73,8 @@ class ShardStore:
 
     def stage(self, name: str, files: Sequence[Path], *, has_all: bool) -> None:
         """Put the files of a shard; ``has_all``: none has failed."""
-        key = f"{STAGE}/{name}" if has_all else f"{STAGE}/{name}{GAPS}"
+        mark = EMPTY if any(path.stem.endswith(EMPTY) for path in files) else "" if has_all else GAPS
+        key = f"{STAGE}/{name}{mark}"
         ordered = sorted(files, key=lambda path: ENDINGS.index(path.suffix))
         sized = [(path, path.stat().st_size) for path in ordered]
 
@@ -72,26 +84,31 @@ class ShardStore:
 
         self._run(put)
 
-    def publish(self, names: Sequence[str], *, overwrite: bool, key: str | None) -> None:
-        """Give staged shards their names, in order; ``key`` as in ``publish_shards``.
+    def publish(self, names: Sequence[str], *, overwrite: bool, key: str | None) -> int:
+        """Give staged shards their names, in order; ``key`` and the answer as in ``publish_shards``.
 
         Raises LocalFault: some are not there any more.
         """
 
-        async def publish(store: ObjectStore) -> None:
+        async def publish(store: ObjectStore) -> int:
             staged = set(await store.names(f"{STAGE}/"))
-            gone = [name for name in names if staged.isdisjoint((f"{name}{TABLE}", f"{name}{GAPS}{TABLE}"))]
-            refuse_gone(gone, names, self.url)
-            there = {path: int(match[1]) for path in await store.names("") if (match := _SHARD.match(path))}
-            numbers = await _take_numbers(store, len(names), max(there.values(), default=-1) + 1)
-            pairs = list(zip(names, numbers, strict=True))
+            marks = {name: _find_mark(name, staged) for name in names}
+            refuse_gone([name for name in names if marks[name] is None], names, self.url)
+            there = {path: match[1] for path in await store.names("") if (match := PUBLISHED.match(path))}
+            last = max((int(number) for number in there.values() if number), default=-1)
+            full = [name for name in names if marks[name] != EMPTY]
+            numbers = dict(zip(full, await _take_numbers(store, len(full), last + 1), strict=True))
+            pairs = [(name, numbers.get(name)) for name in names]
             if key is not None:
                 await store.put(f"{KEYS}/{key}", msgspec.json.encode(pairs))
             await _copy_all(store, pairs, staged)
-            if overwrite and there:
-                await store.delete([*there, *(f"{NUMBERS}/{number:05d}" for number in there.values())])
+            old = there.keys() - {f"{name_published(pair)}{TABLE}" for pair in pairs}
+            if overwrite and old:
+                taken = {f"{NUMBERS}/{number}" for number in there.values() if number}
+                await store.delete([*old, *taken])
+            return len(full)
 
-        self._run(publish)
+        return self._run(publish)
 
     def finish(self, key: str) -> bool:
         """Whether a job with this key has published; if it was interrupted, its shards get their names."""
@@ -100,7 +117,7 @@ class ShardStore:
             journal = await store.read(f"{KEYS}/{key}")
             if journal is None:
                 return False
-            pairs = msgspec.json.decode(journal.data, type=list[tuple[str, int]])
+            pairs = msgspec.json.decode(journal.data, type=list[Published])
             await _copy_all(store, pairs, set(await store.names(f"{STAGE}/")))
             return True
 
@@ -117,24 +134,30 @@ class ShardStore:
         return asyncio.run(run())
 
 
-async def _copy_all(store: ObjectStore, pairs: Sequence[tuple[str, int]], staged: set[str]) -> None:
+def _find_mark(name: str, staged: set[str]) -> str | None:
+    """The mark behind the name of a staged shard; None: it is not there."""
+    return next((mark for mark in _MARKS if f"{name}{mark}{TABLE}" in staged), None)
+
+
+async def _copy_all(store: ObjectStore, pairs: Sequence[Published], staged: set[str]) -> None:
     """Copy what is staged to its number, and then remove it from the stage.
 
-    Two copies of a task may leave a shard with and one without gaps: the one without counts. The other goes
+    Two copies of a task may leave a shard with and one without gaps: the one without counts. Others go
     before the copies, and tables go last: so who ends an interrupted job chooses the same.
     """
     free = asyncio.Semaphore(AT_ONCE)
     targets: dict[str, str] = {}
     others: list[str] = []
     for name, number in pairs:
-        chosen, other = name, f"{name}{GAPS}"
-        if f"{name}{TABLE}" not in staged:
-            chosen, other = other, chosen
-        for ending in ENDINGS:
-            if f"{chosen}{ending}" in staged:
-                targets[f"{STAGE}/{chosen}{ending}"] = f"{number:05d}{ending}"
-            if f"{other}{ending}" in staged:
-                others.append(f"{STAGE}/{other}{ending}")
+        chosen = _find_mark(name, staged)
+        for mark, ending in product(_MARKS, ENDINGS):
+            source = f"{name}{mark}{ending}"
+            if source not in staged:
+                continue
+            if mark == chosen:
+                targets[f"{STAGE}/{source}"] = f"{name_published((name, number))}{ending}"
+            else:
+                others.append(f"{STAGE}/{source}")
     if others:
         await store.delete(others)
 

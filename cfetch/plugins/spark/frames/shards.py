@@ -36,9 +36,16 @@ from cfetch.plugins.spark.frames.pieces import (
     make_scratch,
     require_on_executor,
 )
-from cfetch.plugins.spark.frames.shard_names import refuse_gone
+from cfetch.plugins.spark.frames.shard_names import (
+    EMPTY,
+    PUBLISHED,
+    Published,
+    name_published,
+    refuse_gone,
+)
 from cfetch.plugins.spark.frames.shard_spool import Spool
 from cfetch.plugins.spark.frames.shard_stream import ShardStream, StreamedShard
+from cfetch.plugins.spark.frames.task_log import TaskTally
 from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
@@ -51,7 +58,6 @@ if TYPE_CHECKING:
 
 STAGE = "shards"
 TAR, PARQUET = ".tar", ".parquet"
-_SHARD = re.compile(r"[0-9]{5,}(?=\.tar\Z|\.parquet\Z)")
 _SAMPLE = re.compile(r"(?P<key>(?:.*/)?[^./]+)\.(?P<ending>[^/]+)\Z")  # webdataset's own rule
 
 
@@ -125,6 +131,9 @@ def stage_shards(job: ShardJob, group: Sequence[Planned], *, turn: Turn) -> list
     made = [_MadeShard(job, table, place) for place, table in group]
     names = [shard.name for shard in made]
     missing = _list_missing(job, made)
+    if job.work.totals is not None:
+        taken = sum(len(shard.entries) for shard in made) - sum(len(shard.entries) for shard in missing)
+        job.work.totals.add(TaskTally(files=taken, skipped=taken))
     if missing:
         with make_scratch() as scratch:
             _bring_shards(job, missing[::-1] if turn.attempt else missing, turn, scratch)
@@ -167,9 +176,13 @@ class _MadeShard:
                 self._write_files(job, result, spool, lock)
 
     def _write_files(self, job: ShardJob, result: ShareResult, spool: Spool, lock: HeldLock) -> None:
-        """Write the tar file, if any, then the table: the shard is whole when the table is there."""
+        """Write the tar file, if any, then the table: the shard is whole when the table is there.
+
+        A shard in which no file is has no tar file, and is no shard for those who train.
+        """
         new = f".new{lock.number}"
-        if job.is_tar:
+        is_empty = not any(record.is_in_place for record in result.records)
+        if job.is_tar and not is_empty:
             there = sorted((record.path for record in result.records if record.is_in_place), key=_split_name)
             with tarfile.open(job.stage / f"{self.name}{TAR}{new}", "w") as tar:
                 for member, content in _list_members(there, self.samples):
@@ -185,9 +198,9 @@ class _MadeShard:
         _write_table(table, join_results(job.work, self.shown, self.rows, result, None, read))
         if job.store is None and self.is_there():  # by a copy, as this task stood still meanwhile
             return
-        if job.is_tar:
+        if job.is_tar and not is_empty:
             (job.stage / f"{self.name}{TAR}{new}").replace(job.stage / f"{self.name}{TAR}")
-        table.replace(job.stage / f"{self.name}{PARQUET}")
+        table.replace(job.stage / f"{self.name}{EMPTY if is_empty else ''}{PARQUET}")
 
 
 def _list_missing(job: ShardJob, made: Sequence[_MadeShard]) -> list[_MadeShard]:
@@ -232,33 +245,39 @@ def _bring_shards(job: ShardJob, made: Sequence[_MadeShard], turn: Turn, scratch
             bring_apart(job.work.spec, share, turn, both, Apart(stream.volume, stream.commit_by))
 
 
-def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool, key: str | None = None) -> None:
+def publish_shards(job: ShardJob, names: Sequence[str], *, overwrite: bool, key: str | None = None) -> int:
     """Give shards of the stage their final names, in order, on the driver. Raises LocalFault.
+
+    Returns how many shards with files these are; of the others the table is published alone.
 
     Two jobs may write at once: numbers are given under a lock. A shard that both have made is in the stage
     once; the second job then publishes nothing. ``key``: the job's; which shards get which numbers is noted
     under it first, so that ``finish_publishing`` can end what was interrupted.
     """
     if job.store is not None:
-        job.store.publish(names, overwrite=overwrite, key=key)
-        return
+        return job.store.publish(names, overwrite=overwrite, key=key)
     with hold_lock(job.stage.with_suffix(".lock")), on_disk(job.root):
         gone = [
             name
             for name in names
-            if _was_published(job, name) or not (job.stage / f"{name}{PARQUET}").exists()
+            if _was_published(job, name)
+            or not any((job.stage / f"{name}{empty}{PARQUET}").exists() for empty in ("", EMPTY))
         ]
         refuse_gone(gone, names, job.root)
-        old = [path for path in job.root.iterdir() if _SHARD.match(path.name)]
+        old = {path: match[1] for path in job.root.iterdir() if (match := PUBLISHED.match(path.name))}
         if overwrite:
             for path in old:
                 path.unlink()
-        next_number = 0 if overwrite else max((int(path.stem) for path in old), default=-1) + 1
-        pairs = [(name, number) for number, name in enumerate(names, next_number)]
+        last = -1 if overwrite else max((int(number) for number in old.values() if number), default=-1)
+        numbers = count(last + 1)
+        pairs = [
+            (name, next(numbers) if (job.stage / f"{name}{PARQUET}").exists() else None) for name in names
+        ]
         if key is not None:
             make_private(_find_journal(job, key).parent)
             replace_file(_find_journal(job, key), msgspec.json.encode(pairs))
         _rename_all(job, pairs)
+        return sum(number is not None for _, number in pairs)
 
 
 def finish_publishing(job: ShardJob, key: str) -> bool:
@@ -272,7 +291,7 @@ def finish_publishing(job: ShardJob, key: str) -> bool:
         journal = _find_journal(job, key)
         if not journal.exists():
             return False
-        _rename_all(job, msgspec.json.decode(journal.read_bytes(), type=list[tuple[str, int]]))
+        _rename_all(job, msgspec.json.decode(journal.read_bytes(), type=list[Published]))
         return True
 
 
@@ -292,12 +311,17 @@ def _find_journal(job: ShardJob, key: str) -> Path:
     return job.stage.with_name("shard-keys") / key
 
 
-def _rename_all(job: ShardJob, pairs: Sequence[tuple[str, int]]) -> None:
+def _rename_all(job: ShardJob, pairs: Sequence[Published]) -> None:
     """Rename what is in the stage; the rest has its name already."""
     for name, number in pairs:
+        final, empty = name_published((name, number)), job.stage / f"{name}{EMPTY}{PARQUET}"
         for ending in (TAR, PARQUET):
             with suppress(FileNotFoundError):  # a shard of Parquet has no tar file
-                (job.stage / f"{name}{ending}").replace(job.root / f"{number:05d}{ending}")
+                (job.stage / f"{name}{ending}").replace(job.root / f"{final}{ending}")
+        if number is None:
+            with suppress(FileNotFoundError):
+                empty.replace(job.root / f"{final}{PARQUET}")
+        empty.unlink(missing_ok=True)  # a copy of the task has had less than the shard
         (_find_marks(job) / name).touch(0o600)
         (job.stage / f"{name}.lock").unlink(missing_ok=True)
     (job.root / "_SUCCESS").touch()

@@ -8,6 +8,7 @@ each of them.
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import parse_qsl, quote, urlencode
 
 import pyarrow as pa
@@ -17,17 +18,27 @@ from pyspark.sql.types import StructType
 from cfetch.base.errors import ConfigError
 from cfetch.plugins.spark.frames.frame import FrameState, load_frame
 from cfetch.plugins.spark.frames.once import bring_share_once
-from cfetch.plugins.spark.frames.options import holds_secrets, may_hold_secrets, name_source, read_options
+from cfetch.plugins.spark.frames.options import (
+    adopt_variables,
+    holds_secrets,
+    may_hold_secrets,
+    name_source,
+    read_options,
+)
 from cfetch.plugins.spark.frames.rows import FileRow, list_columns, make_arrow_batches
 from cfetch.plugins.spark.schemas import ddl
 from cfetch.tasks.hub.messages import HubAddress
 
 
 class FilesSource(DataSource):
-    """The format ``cfetch``, as docs/data-source.md has it. ``slots``: how many tasks run at a time."""
+    """The format ``cfetch``, as docs/data-source.md has it. ``slots``: how many tasks run at a time.
+
+    ``variables``: of the program's environment, see ``adopt_variables``.
+    """
 
     slots = 2
     hub: HubAddress | None = None
+    variables: Mapping[str, str] = MappingProxyType({})
     _frame: FrameState | None = None
 
     @classmethod
@@ -64,6 +75,7 @@ class FilesSource(DataSource):
 
     def _load(self, given: Mapping[str, str]) -> dict[str, str]:
         """Freeze the manifest. Returns the columns with their types."""
+        adopt_variables(self.variables)
         options = read_options(name_source(given, "manifest", "path"), "only", needed="manifest")
         self._frame = load_frame(options.own["manifest"], options, slots=self.slots, hub=self.hub)
         return list_columns(content=options.content_bytes is not None)

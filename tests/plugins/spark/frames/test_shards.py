@@ -94,7 +94,7 @@ def stage_table(writer, table, place="00000-00000"):
 
 def publish(writer, *names):
     """What the driver does at the end."""
-    publish_shards(writer._job, names, overwrite=writer._overwrite)
+    return publish_shards(writer._job, names, overwrite=writer._overwrite)
 
 
 def shown(path):
@@ -200,6 +200,17 @@ def test_shards_in_an_object_store(origin, bucket, tmp_path):
     ]
 
 
+def test_a_store_without_a_login(bucket, monkeypatch):
+    """Spark plans a write in another process: the message says how a login of the program comes there."""
+    monkeypatch.setattr(
+        "cfetch.storage.buckets.object_store.find_login", Mock(side_effect=UsageError("none"))
+    )
+    with pytest.raises(
+        UsageError, match=r"none; if os.environ has changed since register\(spark\), call that"
+    ):
+        writer_of(f"{bucket.url}/set")
+
+
 def test_of_two_copies_of_a_shard_in_a_store_the_whole_one_counts(bucket, tmp_path):
     """A copy of the task that misses files may end last, and changes nothing; nothing stays in the stage."""
     store = ShardStore(f"{bucket.url}/set", os.environ, 30.0)
@@ -218,7 +229,7 @@ def test_of_two_copies_of_a_shard_in_a_store_the_whole_one_counts(bucket, tmp_pa
 
 
 @pytest.mark.parametrize("place", ["directory", "store"])
-def test_a_key_makes_a_repeated_job_write_nothing(place, origin, bucket, tmp_path, monkeypatch):
+def test_a_key_makes_a_repeated_job_write_nothing(place, origin, bucket, tmp_path, monkeypatch, capfd):
     """A job that died while it gave names is finished by the next one with its key, which fetches nothing."""
     to = tmp_path if place == "directory" else f"{bucket.url}/set"
     rows = rows_of(origin, list(FILES)[:4])
@@ -241,8 +252,14 @@ def test_a_key_makes_a_repeated_job_write_nothing(place, origin, bucket, tmp_pat
         with pytest.raises(ZeroDivisionError):
             write("night 7")
     assert tars() == []
+    capfd.readouterr()
     assert (write("night 7"), tars()) == ([], ["00000.tar"])
     assert not origin.requests
+    shards_at = to if place == "store" else tmp_path / "set"
+    assert capfd.readouterr().err == (
+        f"cfetch: no new shard in {shards_at}: a job with the key 'night 7' has written there before, "
+        "so no row was looked at and no file asked for; other rows need another key\n"
+    )
     assert (len(write("night 8")), tars()) == (1, ["00000.tar", "00001.tar"])
 
 
@@ -307,8 +324,9 @@ def test_a_row_with_a_fault_shows_no_secret_either(origin, tmp_path):
     rows = [{"url": f"{scheme}u:secret@h/a.jpg?secret"} for scheme in ("http://", "ftp://", "//")]
     writer = writer_of(tmp_path, names=["url"], path_column=None, hash_column=None)
     publish(writer, stage(writer, rows))
-    assert b"secret" not in (tmp_path / "set/00000.parquet").read_bytes()
-    found = pq.read_table(tmp_path / "set/00000.parquet").to_pylist()
+    (table,) = (tmp_path / "set").glob("failed-*.parquet")
+    assert b"secret" not in table.read_bytes()
+    found = pq.read_table(table).to_pylist()
     assert [row["url"] for row in found] == ["http://h/a.jpg", "ftp://h/a.jpg", "//h/a.jpg"]
 
 
@@ -368,6 +386,60 @@ def test_a_second_pass_brings_the_rows_that_failed(origin, tmp_path):
     publish(again, stage(again, [row for row in rows_of(origin)[:3] if row["label"] in failed]))
     samples = [read_tar(tmp_path / "set" / f"0000{number}.tar") for number in (0, 1)]
     assert [sorted(found) for found in samples] == [["d/0", "d/2"], ["d/1"]]
+
+
+@pytest.mark.parametrize("sink", [WebdatasetSink, ParquetSink])
+@pytest.mark.parametrize("place", ["directory", "store"])
+def test_a_pass_in_which_all_fails_adds_no_shard(place, sink, origin, bucket, tmp_path):
+    """Its table is published alone, without a number; that of the same rows that fail again replaces it."""
+    to = tmp_path if place == "directory" else f"{bucket.url}/set"
+
+    def run(names, **how):
+        writer = writer_of(to, sink, **how)
+        new = publish(writer, stage(writer, rows_of(origin, names)))
+        found = bucket.keys() if place == "store" else shown(tmp_path / "set")
+        shards = {name.rpartition("/")[2] for name in found if "cfetch/" not in name} - {"_SUCCESS"}
+        return new, sorted(name.partition("-")[0] for name in shards if name.endswith(".parquet")), shards
+
+    assert run(["d/1.jpg", "gone"])[:2] == (1, ["00000.parquet"])
+    new, tables, shards = run(["gone"])
+    assert (new, tables) == (0, ["00000.parquet", "failed"])
+    assert len(shards) == 3 if sink is WebdatasetSink else 2
+    assert run(["gone"]) == (0, tables, shards)
+    assert run(["d/2.jpg", "gone"])[:2] == (1, ["00000.parquet", "00001.parquet", "failed"])
+    assert run(["gone"], overwrite=True)[:2] == (0, ["failed"])
+    new, (table,), _ = run(["d/1.jpg"], overwrite=True)
+    assert table.endswith(".parquet")
+
+
+def test_of_two_copies_of_a_shard_the_one_with_files_counts(origin, tmp_path):
+    """The other one has got nothing, and leaves nothing in the stage."""
+    writer = writer_of(tmp_path)
+    name = stage(writer, rows_of(origin, ["d/1.jpg", "gone"]))
+    (writer._job.stage / f"{name}.empty.parquet").touch()
+    assert publish(writer, name) == 1
+    assert shown(tmp_path / "set") == ["00000.parquet", "00000.tar", "_SUCCESS"]
+    assert list(writer._job.stage.iterdir()) == []
+
+
+def test_what_a_dead_job_has_left_is_counted_by_itself(origin, tmp_path, monkeypatch, capfd):
+    """The line of the job that goes on says how many files it did not fetch."""
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: Context(0))
+    rows = rows_of(origin, ["d/1.jpg", "d/2.jpg", "d/3.jpg", "gone"])
+
+    def write(count):
+        writer = writer_of(tmp_path, files_per_shard="2")
+        return writer, writer.write(iter(pa.Table.from_pylist(rows[:count]).to_batches()))
+
+    write(2)
+    writer, message = write(4)
+    capfd.readouterr()
+    writer.commit([message])
+    assert capfd.readouterr().err == (
+        f"cfetch: 2 new shards in {tmp_path / 'set'}; this job's files: 3 files in place ("
+        f"{size(len(FILES['d/3.jpg']))} fetched), 1 failed, from 1 host; "
+        "2 of them are from a job or task that died\n"
+    )
 
 
 def test_two_jobs_with_the_same_rows(origin, tmp_path):
@@ -444,6 +516,10 @@ def test_a_directory_that_executors_do_not_see(origin, tmp_path):
         (NAMES, {"path": "here"}, "absolute path"),
         (NAMES, {"files_per_shard": "0"}, "files_per_shard must be a whole number"),
         (NAMES, {"url_column": "link"}, "no column 'link' for url; the frame has url, path, digest, label"),
+        (NAMES, {"hash_column": "url"}, "option hash_column is ALGORITHM=COLUMN, such as sha256=digest"),
+        (NAMES, {"hash_column": "sha256="}, "option hash_column is ALGORITHM=COLUMN"),
+        (NAMES, {"hash_column": "md5=x"}, "no column 'x' for md5; the frame has url, path, digest, label: "),
+        (NAMES, {"hash_column": "md5=x"}, "digest, label: option hash_column=md5=… names another"),
         (NAMES, {"content_limit": "1MiB"}, "content_limit is of cfetch.parquet"),
         (NAMES, {"max_atempts": "1"}, "did you mean 'max_attempts'"),
         ([*NAMES, "Status"], {}, "the frame has a column 'Status' already"),

@@ -1,13 +1,18 @@
 """Tables and views of SQL over a manifest, in real sessions; the Python that these start."""
 
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from cfetch.base.errors import ConfigError, UsageError
 from cfetch.plugins.spark import register
-from cfetch.plugins.spark.frames.options import read_options
+from cfetch.plugins.spark.frames import options
+from cfetch.plugins.spark.frames.feed_source import FeedDataSource
+from cfetch.plugins.spark.frames.options import adopt_variables, pick_variables, read_options
+from cfetch.plugins.spark.frames.shard_sink import WebdatasetSink
 from cfetch.plugins.spark.frames.source import FilesSource
 from tests.plugins.spark.serving import asked, manifest, serving
 
@@ -132,7 +137,49 @@ def test_a_thread_that_registers_can_write(spark, tmp_path):
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(write).result()
-    assert [row.status for row in spark.read.parquet(f"{path}/00000.parquet").collect()] == ["failed"]
+    assert [row.status for row in spark.read.parquet(f"{path}/*.parquet").collect()] == ["failed"]
+
+
+def test_a_write_has_the_login_that_the_program_has(spark, bucket):
+    """The process that plans it began with the JVM's environment: a later login comes with ``register``."""
+    assert spark._jvm.System.getenv("AWS_ACCESS_KEY_ID") is None
+    register(spark)
+    rows = spark.range(1).selectExpr("'not a link' as url")
+    rows.write.format("cfetch.webdataset").mode("append").save(f"{bucket.url}/set")
+    objects = bucket.keys
+    assert "set/_SUCCESS" in objects()
+
+
+def test_a_process_that_plans_again_has_no_variable_of_before(monkeypatch):
+    """As where a program has changed temporary keys for others: their token goes, and the JVM's own stay."""
+    monkeypatch.setattr(options, "_BEFORE", {"AWS_REGION": "r"})
+    monkeypatch.setattr(os, "environ", {"AWS_REGION": "r", "HOME": "/h"})
+    given = {"AWS_SESSION_TOKEN": "t", "https_proxy": "p", "CFETCH_DURABILITY": "crash", "OTHER": "o"}
+    adopt_variables(pick_variables({**given, "AWS_REGION": "s"}))
+    del given["OTHER"]
+    assert os.environ == {"AWS_REGION": "s", "HOME": "/h", **given}
+    adopt_variables({"AWS_ACCESS_KEY_ID": "k"})
+    assert os.environ == {"AWS_REGION": "r", "HOME": "/h", "AWS_ACCESS_KEY_ID": "k"}
+    adopt_variables({})
+    assert "AWS_ACCESS_KEY_ID" in os.environ
+
+
+@pytest.mark.parametrize(
+    ("source", "plan"),
+    [
+        (FilesSource, FilesSource.schema),
+        (FeedDataSource, FeedDataSource.schema),
+        (WebdatasetSink, lambda sink: sink.writer(None, False)),
+    ],
+)
+def test_each_source_has_the_variables_that_come_with_its_class(source, plan, monkeypatch):
+    """Before it reads its options."""
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    with_variables: Any = type(source.__name__, (source,), {"variables": {"CFETCH_NEVER": "1"}})
+    made = with_variables({"manifest": "m", "to": "/x", "feed": "f", "state": "/x"})
+    with pytest.raises(ConfigError):
+        plan(made)
+    assert os.environ["CFETCH_NEVER"] == "1"
 
 
 def test_sql_finds_the_format_without_python(spark, tmp_path):

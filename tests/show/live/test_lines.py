@@ -608,9 +608,9 @@ def test_closing_words_over_several_volumes():
         paused(volume="/data2", reason="disk gone\x1b"),
     ]
     assert closing_lines(finish_run(*events).summary)[:3] == [
-        "  /data1         2 files  2.0 KiB  2 batches",
-        "  /data2         0 files  0 B      0 batches  was out of use: disk gone\\x1b",
-        "  s3://bucket/x  1 file   1.0 KiB  0 batches",
+        "  /data1         2 files  2.0 KiB  2 new batches",
+        "  /data2         0 files  0 B      0 new batches  was out of use: disk gone\\x1b",
+        "  s3://bucket/x  1 file   1.0 KiB  0 new batches",
     ]
 
 

@@ -646,6 +646,15 @@ def test_closing_words_after_a_local_fault():
     )
 
 
+@pytest.mark.parametrize("stopping", ["disk full", None])
+def test_a_fault_after_all_files_are_in_place_is_the_verdict(stopping):
+    """It is not "partly done: 1 of 1 files", and the line above names the fault, also if no line had."""
+    run = finish_run(started(1), *finished(record(0, 9, attempt(size=9))), error=LocalFault("disk full"))
+    lines = closing_lines(run.summary, stopping)
+    assert lines[-2] == "  stopped: disk full"
+    assert lines[-1].startswith("ended by a fault: 1 of 1 file in place, 9 B in ")
+
+
 @pytest.mark.parametrize("metrics", ["m.jsonl", None])
 @pytest.mark.parametrize(
     ("kind", "first"),

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from cfetch.app.work_ahead import work_ahead
+from cfetch.base.errors import UsageError
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.manifest.folding import KEEPS_NAMES, Folding, join_foldings
@@ -260,7 +261,11 @@ def open_verification(
         UsageError: the manifest has faults, there is no such directory, or a store cannot be listed.
     """
     with ExitStack() as stack:
-        directories = {root: stack.enter_context(ReadOnlyTree(root)) for root in to if isinstance(root, Path)}
+        directories = {
+            root: stack.enter_context(_open_directory(root, is_only=len(to) == 1))
+            for root in to
+            if isinstance(root, Path)
+        }
         folding = join_foldings([read_folding(root) for root in directories])
         plan = stack.enter_context(reader.freeze(manifest, *more, own_url=NOWHERE, folding=folding))
         manifests = expand_manifests([manifest, *more]).manifests
@@ -269,6 +274,17 @@ def open_verification(
             directories[root] if isinstance(root, Path) else _list_store(root, plan, reader) for root in to
         ]
         yield Verification(plan, trees, quick=quick, ignored=ignored, folding=folding)
+
+
+def _open_directory(root: Path, *, is_only: bool) -> ReadOnlyTree:
+    """Open a directory. Without one of several nothing is compared: its files would count as missing."""
+    try:
+        return ReadOnlyTree(root)
+    except UsageError as error:
+        if is_only:
+            raise
+        way_out = f"mount it, or leave --to {printable(str(root))} out to compare the others"
+        raise UsageError(f"{error} (if it is a volume, {way_out})") from None
 
 
 def _list_store(url: str, plan: Plan, reader: ManifestReader) -> Tree:

@@ -193,7 +193,7 @@ class RecordList(RecordBlock):
 class Unstated(msgspec.Struct):
     """Entries that have ended and whose size the manifest does not state, and their bytes in place.
 
-    No size was ever known of ``sizeless`` ones: they failed, or were in place before.
+    No size was ever known of ``sizeless`` ones: they failed, or stood in place and were not measured.
     """
 
     entries: int = 0
@@ -409,7 +409,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             self.__dict__["_entry"] = entry
 
     class Volume(msgspec.Struct, frozen=True, kw_only=True):
-        """The files in place on one volume, and why it was out of use, if it was."""
+        """The list's files in place on a volume, the run's batches there, why it was out of use."""
 
         volume: str
         files: int

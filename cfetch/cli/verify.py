@@ -54,7 +54,8 @@ def verify(
     file is counted as present, but not checked. Neither is wrong, but with --need-hashes the exit code is 1.
 
     If there are several directories, each file must be in one of them. A file that is in two of them is
-    named, but it does not count as wrong.
+    named, but it does not count as wrong. If one of them is not there, nothing is compared: leave it out to
+    compare the others.
 
     All objects of a store (s3://, gs://, az://) are read, to hash them. With --quick no object is read: their
     sizes come from the store's listing.

@@ -1,4 +1,7 @@
-"""What is in place on each of several volumes, and what cannot be read there any more when the run ends."""
+"""What is in place on each of several volumes, and what cannot be read there any more when the run ends.
+
+Files of the run's list count, found or brought by the run, and the batches that it has committed.
+"""
 
 from cfetch.base.records import Summary
 from cfetch.show.counts import Counts
@@ -26,10 +29,12 @@ class VolumeTally:
 def take_back(run: Counts, volume: VolumeTally | None, left: int) -> None:
     """Count only ``left`` of the files on a volume as in place: the others cannot be read any more.
 
-    ``volume`` None: the run's only one. The bytes are in proportion to the files.
+    ``volume`` None: the run's only one. Bytes and batches are in proportion to the files.
     """
     held = run if volume is None else volume.counts
     lost = max(0, held.in_place - left)
+    if volume is not None:
+        volume.batches = volume.batches * (held.in_place - lost) // max(1, held.in_place)
     done = min(held.done, lost)
     skipped = lost - done
     done_bytes = held.done_bytes * done // max(1, held.done)

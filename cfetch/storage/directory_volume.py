@@ -254,6 +254,7 @@ def _inspect_batch(directory: Directory, batch: str, entries: Sequence[Entry], *
     standing: list[int] = []
     other: list[int] = []
     blocked: dict[int, Blocked | Unstorable] = {}
+    learned: dict[int, int] = {}
     for first in range(0, len(entries), LOOKED_FILES):
         with directory.one_look():
             for position, entry in enumerate(entries[first : first + LOOKED_FILES], first):
@@ -264,7 +265,9 @@ def _inspect_batch(directory: Directory, batch: str, entries: Sequence[Entry], *
                     continue
                 if size_bytes is not None:
                     (standing if entry.file_bytes in (size_bytes, None) else other).append(position)
-    return Holding(directory.records.has(batch), begun, standing, blocked, other)
+                    if entry.file_bytes is None:
+                        learned[position] = size_bytes
+    return Holding(directory.records.has(batch), begun, standing, blocked, other, learned)
 
 
 def _close(late: int | None) -> None:

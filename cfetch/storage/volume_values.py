@@ -66,7 +66,8 @@ class Holding(NamedTuple):
     """The state of a batch on a volume: ``is_committed``: it has a record; ``is_begun``: it has a mark.
 
     ``same_size`` and ``other_size`` are the entries with a file under the final name, by their positions in
-    the batch; ``blocked`` are the entries with something else in place of the file.
+    the batch; ``blocked`` are the entries with something else in place of the file. ``learned``: the bytes of
+    files of which the manifest states no size.
     """
 
     is_committed: bool = False
@@ -74,6 +75,7 @@ class Holding(NamedTuple):
     same_size: Sequence[int] = ()
     blocked: Mapping[int, Blocked | Unstorable] = {}
     other_size: Sequence[int] = ()
+    learned: Mapping[int, int] = {}
 
 
 class Standing(NamedTuple):

@@ -294,6 +294,14 @@ def test_no_such_directory_or_manifest(tree, manifest, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_of_several_volumes_one_that_is_not_there_is_named_with_the_way_out(tree, manifest):
+    """A download does without it, and a comparison would tell of its files as missing."""
+    gone = tree.parent / "gone"
+    words = f"{gone}.* mount it, or leave --to {gone} out"
+    with pytest.raises(UsageError, match=words), open_verification(str(manifest), [tree, gone]):
+        pass
+
+
 def test_a_deep_tree_is_walked(tmp_path):
     """Depth costs no recursion."""
     root = tmp_path / "deep"

@@ -9,7 +9,7 @@ from cfetch.base.records import Digest, RecordBlock
 from cfetch.show.digest import make_digest
 
 
-def together(*records, slots=4):
+def together(*records, slots=4, volume=""):
     """The event of a report with these records, whose digest has come over the wire."""
     lines = msgspec.json.Encoder().encode_lines(records)
     digest = msgspec.json.decode(msgspec.json.encode(make_digest(records, slots=slots)), type=Digest)
@@ -18,4 +18,5 @@ def together(*records, slots=4):
         ids=[record.id for record in records],
         digest=digest,
         block=RecordBlock(io.BytesIO(b"head\n" + lines + b"tail"), 5, len(lines)),
+        volume=volume,
     )

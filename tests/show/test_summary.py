@@ -5,8 +5,10 @@ import pytest
 
 from cfetch.base.errors import CfetchError, HeldBack, Interrupted, LocalFault, UsageError, VolumeFault
 from cfetch.base.events import FallbackTriggered
+from cfetch.show.live.closing_tables import volume_lines
 from cfetch.show.summary import MAX_FAILURES, Tally, exit_code, status
 from cfetch.show.wasted_bytes import wasted_by_attempt, wasted_bytes
+from tests.show.blocks import together
 from tests.show.records import (
     attempt,
     cancelled,
@@ -215,6 +217,42 @@ def test_several_volumes_are_told_apart():
         "volume": "/data3", "files": 0, "bytes": 0, "batches": 0, "out_of_use": "disk gone"
     }  # fmt: skip
     assert document["schema"] == "cfetch.summary/1"
+
+
+WAYS = {  # in which a run hears of the same files: one stood on /a, the others came
+    "one process": lambda old, new: finished(*old, *new),
+    "tasks": lambda old, new: [together(*old, new[0], volume="/a"), together(*new[1:], volume="/b")],
+    "tasks of which two have brought the same": lambda old, new: [
+        together(*old, volume="/a"), *finished(*new)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [100, None])
+def test_the_table_of_volumes_is_the_same_in_whichever_way_the_files_came(way, size):
+    """Files and bytes are those of the list in place there, found or brought; batches are the new ones."""
+    old = [record(0, volume="/a", status="skipped", size_bytes=size)]
+    new = [
+        record(n, 100, attempt(), volume=volume, size_bytes=size)
+        for n, volume in enumerate(("/a", "/b", "/b"), 1)
+    ]
+    events = [*WAYS[way](old, new), committed(volume="/a"), committed(volume="/b")]
+    summary = tally(started(4, 400, destinations=("/a", "/b")), *events).summary(1.0)
+    assert volume_lines(summary) == [
+        "  /a  2 files  200 B  1 new batch",
+        "  /b  2 files  200 B  1 new batch",
+    ]
+
+
+@pytest.mark.parametrize(("left", "shown"), [(0, (0, 0, 0)), (1, (1, 100, 1)), (None, (2, 200, 2))])
+def test_batches_that_have_gone_are_in_place_no_more_than_their_files(left, shown):
+    """What was removed while the run was at work counts in none of the columns."""
+    came = finished(*(record(n, 100, attempt(), volume="/a") for n in range(2)))
+    gone = paused(volume="/a", reason="it was removed", left=left)
+    events = [*came, committed(volume="/a"), committed(volume="/a"), gone]
+    volume, _ = tally(started(2, 200, destinations=("/a", "/b")), *events).summary(1.0).volumes
+    assert (volume.files, volume.bytes, volume.batches) == shown
 
 
 def test_one_volume_is_not_told_apart():

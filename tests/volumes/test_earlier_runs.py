@@ -199,6 +199,10 @@ async def test_what_comes_while_one_of_two_volumes_is_lost_is_recorded(tmp_path,
         recorded = [record.paths or () for record in first.records.values()]
         assert sorted(path for paths in recorded for path in paths) == sorted(files)
         assert len(recorded) == 6  # cut as before
+        assert sum(record.bytes for record in first.records.values()) == sum(map(len, first.files.values()))
+        third = await scene.run(batch_share=0.2, processes=processes)
+        (row, _) = third.summary["volumes"]
+        assert (row["files"], row["bytes"], row["batches"]) == (12, sum(map(len, first.files.values())), 0)
 
 
 async def test_a_rescan_counts_files_that_no_record_names(tmp_path):

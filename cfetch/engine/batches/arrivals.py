@@ -197,11 +197,15 @@ class Arrivals:
         most = max(range(len(holdings)), key=count)
         if batch.home is None and batch.name is not None and count(most):
             batch.home = most
+        learned: dict[int, int] = {}
         for volume_index, holding in sorted(enumerate(holdings), key=lambda pair: pair[0] != batch.home):
             # all files of a named batch have to be on one volume
             if batch.name is None or volume_index == batch.home:
                 for position in holding.same_size:
-                    batch.standing.setdefault(indexes[position], volume_index)
+                    home = batch.standing.setdefault(indexes[position], volume_index)
+                    if position in holding.learned and home == volume_index:
+                        learned[indexes[position]] = holding.learned[position]
+        batch.size = batch.size._replace(learned=learned)
         for volume_index, holding in enumerate(holdings):
             for position in (*holding.same_size, *holding.other_size):
                 batch.copies.setdefault(indexes[position], []).append(volume_index)

@@ -233,7 +233,7 @@ class Batched:
         elif staging.batch.name is not None:
             self._completion.skip(staging, transfer)
         else:
-            kept_bytes = transfer.entry.size_bytes or 0
+            kept_bytes = staging.batch.size_in_place(transfer.index, transfer.entry)
             self._completion.settle(staging, transfer, "skipped", kept_bytes=kept_bytes)
 
     async def publish(self, transfer: Transfer) -> None:

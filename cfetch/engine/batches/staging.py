@@ -1,6 +1,6 @@
 """A batch under way, and its staging on one volume: from the first entry handed out until the commit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cfetch.base.errors import Blocked, Unstorable
@@ -10,10 +10,14 @@ from cfetch.storage.volume_values import BatchRecord
 
 
 class BatchSize(NamedTuple):
-    """The bytes of the entries whose size is stated, and the number of the others."""
+    """The bytes of the entries whose size is stated, and the number of the others.
+
+    ``learned``: the bytes of those of the others whose files were in place.
+    """
 
     known_bytes: int
     unknown: int = 0
+    learned: Mapping[int, int] = {}
 
 
 class Batch:
@@ -73,6 +77,10 @@ class Batch:
     def is_settled(self, index: int) -> bool:
         """Whether nothing more is to be done about an entry: it is in place, or has failed."""
         return index in self.in_place or index in self.failed
+
+    def size_in_place(self, index: int, entry: Entry) -> int:
+        """The bytes of an entry's file that was in place."""
+        return self.size.learned.get(index, 0) if entry.size_bytes is None else entry.size_bytes
 
     @property
     def avoids(self) -> frozenset[int]:
@@ -173,8 +181,8 @@ class BatchStaging:
             entries=len(batch.entries),
             files=len(self.staged) + len(self.skipped) + len(standing),
             bytes=self.staged_bytes
-            + sum(transfer.entry.size_bytes or 0 for transfer in self.skipped)
-            + sum(batch.in_place[index].size_bytes or 0 for index in standing),
+            + sum(batch.size_in_place(transfer.index, transfer.entry) for transfer in self.skipped)
+            + sum(batch.size_in_place(index, batch.in_place[index]) for index in standing),
             why=self.why,
             paths=tuple(sorted(set(paths))),
         )

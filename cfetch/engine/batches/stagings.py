@@ -176,7 +176,8 @@ class Stagings:
     def finish_skipped(self, staging: BatchStaging) -> None:
         """End the entries that are in place: their named batch stays here."""
         for transfer in staging.skipped:
-            self.finish(transfer, "skipped", kept_bytes=transfer.entry.size_bytes or 0)
+            kept_bytes = staging.batch.size_in_place(transfer.index, transfer.entry)
+            self.finish(transfer, "skipped", kept_bytes=kept_bytes)
         staging.skipped.clear()
 
     def forget(self, batch: Batch) -> None:

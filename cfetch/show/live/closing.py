@@ -61,11 +61,19 @@ def closing_lines(
 def _choose_headline(summary: Summary, stopping: str | None) -> str:
     """The verdict. A run that stopped early with exit code 1 has passed its deadline."""
     is_late = summary.status == "failed" and stopping is not None and summary.exit_code == 1
+    if _is_ended_by_fault(summary):
+        return "ended by a fault"  # "partly done: 300 of 300 files" would contradict itself
     if isinstance(summary.completed_by_other, int):
         return "completed by another run"
     if summary.status == "partial" and not summary.exit_code:
         return _HEADLINES["completed"]
     return "out of time" if is_late else _HEADLINES[summary.status]
+
+
+def _is_ended_by_fault(summary: Summary) -> bool:
+    """Whether all files are in place, and yet the run has not ended well."""
+    files = summary.files
+    return summary.status == "partial" and files.done + files.skipped == files.total
 
 
 def closing_line(summary: Summary, stopping: str | None = None) -> str:
@@ -92,6 +100,8 @@ def _stop_reason(summary: Summary, stopping: str | None) -> str:
     """The reason why the run ended early."""
     if summary.status == "interrupted":
         return f"stopped by {Signals(summary.exit_code - 128).name}"
+    if stopping is None and _is_ended_by_fault(summary) and isinstance(summary.reason, str):
+        stopping = summary.reason
     return f"stopped: {printable(stopping, 1000)}" if stopping else ""
 
 

@@ -9,7 +9,7 @@ SHOWN_VOLUMES = 8  # --json has all of them
 
 
 def volume_lines(summary: Summary) -> list[str]:
-    """One line for each volume, if there are several: the files in place, and why it was out of use."""
+    """One line for each volume, if there are several: what ``VolumeTally`` counts, why it was out of use."""
     volumes = summary.volumes or []
     shown = volumes
     if len(volumes) > SHOWN_VOLUMES:
@@ -19,7 +19,7 @@ def volume_lines(summary: Summary) -> list[str]:
             shorten(volume.volume, 60),
             plural(volume.files, "file"),
             size(volume.bytes),
-            plural(volume.batches, "batch"),
+            plural(volume.batches, "new batch"),
             "" if volume.out_of_use is None else f"was out of use: {printable(volume.out_of_use, 1000)}",
         )
         for volume in shown

@@ -235,12 +235,13 @@ class ObjectStoreVolume:
             record, *sizes = await asyncio.gather(
                 size_of(_record_of(batch)), *(size_of(entries[n].path) for n in free)
             )
-            same_size = [
-                n
-                for n, size_bytes in zip(free, sizes, strict=True)
-                if size_bytes is not None and entries[n].size_bytes in (size_bytes, None)
-            ]
-            answers.append(Holding(record is not None, batch in self._begun, same_size, blocked))
+            there = {
+                n: size_bytes for n, size_bytes in zip(free, sizes, strict=True) if size_bytes is not None
+            }
+            same_size = [n for n, size_bytes in there.items() if entries[n].size_bytes in (size_bytes, None)]
+            learned = {n: size_bytes for n, size_bytes in there.items() if entries[n].size_bytes is None}
+            is_begun = batch in self._begun
+            answers.append(Holding(record is not None, is_begun, same_size, blocked, learned=learned))
         return answers
 
     def mark_batch(self, batch: str) -> None:

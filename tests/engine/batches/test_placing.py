@@ -619,6 +619,21 @@ def test_a_batch_that_moved_ends_while_a_settled_entry_was_not_handed_out_again(
     assert world.of(Progress)[-1].waiting == 0
 
 
+@pytest.mark.parametrize("names", [True, False])
+def test_files_in_place_of_which_no_size_is_stated_count_with_their_bytes(world, names):
+    """In the records of the files, and in that of their batch once one more file of it has come."""
+    entries, scripts = named(1, 4) if names else plain(4)
+    entries = [replace(entry, size_bytes=None) for entry in entries]
+    world.run(entries, scripts, batch_share=1.0)
+    (home,) = [at for at, files in enumerate(world.trees) if files]
+    (world.roots[home] / entries[3].path).unlink()
+    world.run(entries, scripts, batch_share=1.0)
+    assert sorted(world.statuses.values()) == ["done", "skipped", "skipped", "skipped"]
+    assert {record.bytes for record in world.records.values()} == {len(BODY)}
+    (batch,) = world.batches()[home]
+    assert (batch["files"], batch["bytes"]) == (4, 4 * len(BODY))
+
+
 @pytest.mark.parametrize("resized", [False, True])
 def test_a_new_version_of_a_file_replaces_the_old_one_on_whichever_volume(world, resized):
     """All hashes change, and sizes perhaps: afterwards each file stands once, and is the new one."""

@@ -608,9 +608,9 @@ def test_closing_words_over_several_volumes():
         paused(volume="/data2", reason="disk gone\x1b"),
     ]
     assert closing_lines(finish_run(*events).summary)[:3] == [
-        "  /data1         2 files  2.0 KiB  2 batches",
-        "  /data2         0 files  0 B      0 batches  was out of use: disk gone\\x1b",
-        "  s3://bucket/x  1 file   1.0 KiB  0 batches",
+        "  /data1         2 files  2.0 KiB  2 new batches",
+        "  /data2         0 files  0 B      0 new batches  was out of use: disk gone\\x1b",
+        "  s3://bucket/x  1 file   1.0 KiB  0 new batches",
     ]
 
 
@@ -644,6 +644,15 @@ def test_closing_words_after_a_local_fault():
     assert (
         lines[-3] == "  next: once the cause is gone, run the same command again: files in place are skipped"
     )
+
+
+@pytest.mark.parametrize("stopping", ["disk full", None])
+def test_a_fault_after_all_files_are_in_place_is_the_verdict(stopping):
+    """It is not "partly done: 1 of 1 files", and the line above names the fault, also if no line had."""
+    run = finish_run(started(1), *finished(record(0, 9, attempt(size=9))), error=LocalFault("disk full"))
+    lines = closing_lines(run.summary, stopping)
+    assert lines[-2] == "  stopped: disk full"
+    assert lines[-1].startswith("ended by a fault: 1 of 1 file in place, 9 B in ")
 
 
 @pytest.mark.parametrize("metrics", ["m.jsonl", None])

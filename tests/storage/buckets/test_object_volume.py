@@ -178,6 +178,8 @@ async def test_a_batch_is_seen_when_it_is_whole_and_recorded_last(volume, bucket
     ]
     assert await inspect_batch(volume, "b1", entries) == Holding(True, False, [0], {})
     assert await inspect_batch(volume, "b2", entries[1:]) == Holding(False, False, [], {})
+    unsized = [entry_of(0, "b", BIG, size=False)]
+    assert await inspect_batch(volume, "b1", unsized) == Holding(True, False, [0], {}, learned={0: len(BIG)})
 
 
 async def test_a_batch_that_cannot_be_whole_leaves_nothing(volume, bucket):

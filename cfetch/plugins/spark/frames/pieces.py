@@ -26,6 +26,7 @@ from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, Entry
 from cfetch.plugins.spark.frames.frame import make_frame_directory
 from cfetch.plugins.spark.frames.frame_hub import LinkAddress
+from cfetch.plugins.spark.frames.frame_words import CALL_WORDS, OPTION_WORDS, put_into_frame_words
 from cfetch.plugins.spark.frames.once import EPOCH, find_or_bring
 from cfetch.plugins.spark.frames.options import Options
 from cfetch.plugins.spark.frames.renewing import LinkSource
@@ -313,20 +314,24 @@ def join_results(
     """
     records = {record.path: record for record in receipt.records}
     digests: dict[str, Digest | None] = {entry.path: entry.digest for entry in rows.entries}
+    words = OPTION_WORDS if work.options.own else CALL_WORDS
 
     def make_result(index: int, path: str | None, volume: Directory | None) -> dict[str, Any]:
         record = None if path is None else records.get(path)
         fault = rows.faults.get(index)
-        result = {"error": fault, "status": "failed", "path": path, "attempts": 0}
+        result: dict[str, Any] = {"error": fault, "status": "failed", "path": path, "attempts": 0}
         if fault is not None:
             result["error_kind"] = Clashing.kind if SAME_PATH in fault else ManifestError.kind
         if path is not None:
             result |= _describe(record, volume, receipt.executor)
-            if record is not None and record.error_kind == Expired.kind and work.links is None:
+            can_renew = work.links is None and words is CALL_WORDS
+            if record is not None and record.error_kind == Expired.kind and can_renew:
                 result["error"] = f"{record.error}; {NO_RENEWAL}"
             digest = digests[path]
             if record is not None and digest is not None and record.verified == digest.algorithm:
                 result["hash"] = f"{digest.algorithm}:{digest.hex}"
+        if result["error"]:
+            result["error"] = put_into_frame_words(result["error"], words)
         if work.options.content_bytes is not None:
             reads = read or (partial(read_content, volume) if volume is not None else None)
             assert reads is not None

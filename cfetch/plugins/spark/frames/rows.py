@@ -13,6 +13,7 @@ from cfetch.base.errors import Blocked
 from cfetch.base.records import FileRecord
 from cfetch.base.secret import printable
 from cfetch.manifest.entry import Digest, SafePath
+from cfetch.plugins.spark.frames.frame_words import MANIFEST_WORDS, put_into_frame_words
 from cfetch.plugins.spark.schemas import arrow_schema
 from cfetch.storage.directory import Directory
 from cfetch.storage.files import local_fault
@@ -99,7 +100,7 @@ def _make_values(row: FileRow, volume: Directory, content_bytes: int | None) -> 
         "stragglers": record.stragglers,
         "attempts": len(record.attempts),
         "error_kind": record.error_kind,
-        "error": record.error,
+        "error": record.error and put_into_frame_words(record.error, MANIFEST_WORDS),
         "content": None if content_bytes is None else read_content(volume, record, content_bytes),
     }
 

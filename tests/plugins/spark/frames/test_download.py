@@ -91,6 +91,14 @@ def standing(root):
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
+def test_errors_of_rows_name_what_the_call_takes(tmp_path):
+    """A command's flags would lead nowhere."""
+    row = {"url": "not a link", "path": "a", "size": "1", "digest": None}
+    found = bring(work_of(tmp_path), [row, {**row, "url": "http://h/a", "path": "b", "size": "x"}])
+    assert found[0]["error"].endswith("make it absolute, or state Settings(base_url=…)")
+    assert found[1]["error"].endswith("; a null is no size, and without size=… none counts")
+
+
 def test_all_tasks_of_a_frame_keep_the_limit_of_a_host(spark, tmp_path):
     """Two partitions at a time, which the frame has by itself: one connection, which no fixed part allows."""
     with counting(together=1) as busy:

@@ -22,6 +22,7 @@ from cfetch.base.secret import SecretUrl
 from cfetch.engine.idle_workers import IdleWorkers
 from cfetch.engine.stream_window import StreamWindow
 from cfetch.manifest.entry import Digest, Entry, SafePath
+from cfetch.plugins.lab.bench.faults import Fault
 from cfetch.plugins.spark.frames import shards
 from cfetch.plugins.spark.frames.shard_sink import ParquetSink, WebdatasetSink
 from cfetch.plugins.spark.frames.shard_spool import LARGE_BYTES, Spool, SpoolRoom, SpoolVolume
@@ -317,6 +318,24 @@ def test_no_link_is_in_a_shard(origin, tmp_path, signed):
     assert pq.read_table(tmp_path / "set/00000.parquet").column_names[:2] == ["url", "status"]
     assert b"secret" not in (tmp_path / "set/00000.parquet").read_bytes()
     assert pq.read_table(tmp_path / "set/00000.parquet")["url"].to_pylist() == [origin.url + "d/1.jpg"]
+
+
+def test_a_row_with_a_fault_names_options(origin, tmp_path):
+    """A command's flags would lead nowhere; nor does ``download`` that has other arguments."""
+    writer = writer_of(tmp_path, names=["url"], path_column=None, hash_column=None)
+    publish(writer, stage(writer, [{"url": "not a link"}, {"url": origin.url + "d/1.jpg"}]))
+    errors = pq.read_table(tmp_path / "set/00000.parquet")["error"].to_pylist()
+    assert errors[0].endswith("make it absolute, or state option base_url=…")
+
+
+def test_a_link_of_a_shard_that_has_expired(origin, tmp_path, monkeypatch):
+    """The way out is an option, and not an argument of ``download``."""
+    monkeypatch.setitem(origin.script.faults, "d/5.jpg", Fault(kind="status", status=403, first=0))
+    writer = writer_of(tmp_path)
+    publish(writer, stage(writer, rows_of(origin, ["d/1.jpg", "d/5.jpg"])))
+    error = pq.read_table(tmp_path / "set/00000.parquet")["error"][1].as_py()
+    assert "(option refresh_command_url is one)" in error
+    assert "renew=" not in error
 
 
 def test_a_row_with_a_fault_shows_no_secret_either(origin, tmp_path):

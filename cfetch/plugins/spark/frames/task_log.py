@@ -94,6 +94,7 @@ class TaskLog:
                     self._say("further failed files are named in the rows only")
         elif isinstance(event, RunNoted) and event.kind:
             self.tally.take_note(event.kind, event.files, event.note)
+            self._say(event.note)  # Spark Connect has no totals
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + EVERY_S
             self._say(str(self.sum_up()))

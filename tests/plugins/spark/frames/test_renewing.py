@@ -131,6 +131,14 @@ def test_a_function_that_has_no_link(tmp_path, url, answer, said, caplog):
     assert {str(record.exc_info[1]) for record in logged} <= {"secret"}
 
 
+def test_an_error_of_a_function_names_the_log_that_has_it(tmp_path, url, monkeypatch):
+    """That of the executor, where a task calls the function."""
+    monkeypatch.setattr("cfetch.plugins.spark.frames.renewing.TaskContext.get", lambda: "a task")
+    source = LinkSource(lambda link, path: 1 / 0, None, None, Settings(), {})  # type: ignore[arg-type, return-value]
+    (message,) = {row["error"] for row in bring(tmp_path, url, source)}
+    assert "raised ZeroDivisionError; the log of the executor has its text" in message
+
+
 def test_where_links_are_renewed(spark, monkeypatch):
     """At the driver; in the tasks where Spark encrypts or has no address; two sources are refused."""
     options = _choose_options("/x", Settings(), content=False, content_limit="1MiB")

@@ -51,7 +51,7 @@ def test_the_driver_logs_totals(caplog, monkeypatch):
     assert TaskLog().sum_up() == TaskTally()
 
 
-def test_totals_say_what_came_in_the_place_of_files(caplog):
+def test_totals_say_what_came_in_the_place_of_files(caplog, capsys):
     """As the notes of a command do: the first file by name, and of how many files of all tasks it is so."""
     adder = _Adder(2)
     total = adder.zero(TaskTally())
@@ -65,6 +65,10 @@ def test_totals_say_what_came_in_the_place_of_files(caplog):
         adder.addInPlace(total, TaskTally(tasks=1))
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == [
+        f"cfetch on {name_executor()}: {n}" for n in ("a came encoded", "so in all for 3 files")
+    ]
     said = record.getMessage().split("; ")[1:]
     assert said == [
         "a came encoded",

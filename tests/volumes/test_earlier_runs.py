@@ -79,6 +79,8 @@ async def test_records_of_an_earlier_version_count(tmp_path):
             if key not in ("paths", "moves")
         }
         record.write_bytes(msgspec.json.encode(old))
+        (row, _) = await volume("rescan", "--to", scene.to[0], "--to", scene.to[1])
+        assert (row["files_before"], row["files"]) == (5, 5)  # its files do not count once more
         origin.files = scene.files = batches(b=5)
         scene.write_manifest()
         assert (await scene.run(placement="count")).code == 0
@@ -215,6 +217,7 @@ async def test_a_rescan_counts_files_that_no_record_names(tmp_path):
         assert (await scene.run()).code == 0
         scene.to = both
         (v1 / "by hand").touch()
+        (v1 / os.fsdecode(b"\xff")).touch()  # no manifest can name it
         stand_bytes = sum(map(len, under(v1).values()))
         for before in (0, 7):  # what a rescan has counted is replaced by the next
             rows = await volume("rescan", "--to", v0, "--to", v1)
@@ -231,4 +234,4 @@ async def test_a_rescan_counts_files_that_no_record_names(tmp_path):
         scene.names = True
         scene.write_manifest()
         assert (await scene.run(placement="count")).code == 0
-        assert counts(scene) == [9, 6]
+        assert counts(scene) == [9, 6 + 1]

@@ -54,11 +54,11 @@ def script_of(tmp_path):
     return path
 
 
-def start(cluster, words):
+def start(cluster, words, stderr=subprocess.PIPE):
     """Start a program of the cluster's user."""
     return subprocess.Popen(
         words, env=cluster.environment() | {"SPARK_HOME": str(HOME)}, cwd=PROJECT, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
     )  # fmt: skip
 
 
@@ -143,6 +143,9 @@ COPIES = {
     "spark.speculation.interval": "500ms",
     "spark.speculation.quantile": "0.5",
     "spark.speculation.minTaskRuntime": "2s",
+    # The frozen machine may hold rows that the others wait for: by default Spark asks it for two minutes.
+    "spark.shuffle.io.connectionTimeout": "2s",
+    "spark.shuffle.io.maxRetries": "0",
 }
 
 
@@ -153,7 +156,10 @@ def test_a_frozen_executor_does_not_hold_a_query_up(cluster, origin, tmp_path):
     conf = [word for name, value in COPIES.items() for word in ("--conf", f"{name}={value}")]
     first, second = tmp_path / "first", tmp_path / "second"
     words = [str(HOME / "bin/spark-submit"), "--master", cluster.url, *conf, str(script)]
-    program = start(cluster, [*words, str(tmp_path / "urls.csv"), str(first), str(second)])
+    words += [str(tmp_path / "urls.csv"), str(first), str(second)]
+    log = tmp_path / "log"
+    with log.open("w") as file:  # no pipe: nobody would read it, and Spark waits when one is full
+        program = start(cluster, words, stderr=file)
     wait_until(lambda: in_place(second) > len(FILES) // 3, program)
     (executor,) = cluster.executors("127.0.0.3")
     frozen = [executor, *descendants(executor)]
@@ -164,7 +170,7 @@ def test_a_frozen_executor_does_not_hold_a_query_up(cluster, origin, tmp_path):
         assert program.stdout is not None
         while len(said) < 2:
             line = program.stdout.readline()
-            assert line, program.stderr.read()
+            assert line, log.read_text()
             said += [line.split()[1:]] if line.startswith("SECONDS") else []
     finally:
         for pid in frozen:

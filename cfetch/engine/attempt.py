@@ -7,7 +7,7 @@ or the whole run's follows from that reason and from the task's own count, never
 import asyncio
 import math
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,9 @@ from cfetch.base.secret import printable
 from cfetch.manifest.entry import Entry
 from cfetch.wire.transport import Connecting, Response
 from cfetch.wire.verdict import ReplyAction, Verdict
+
+if TYPE_CHECKING:
+    from cfetch.wire.tcp_figures import TcpFigures
 
 MAX_TYPE_CHARS = 100  # of a Content-Type, in the metrics
 MAX_SAMPLES = 32  # per attempt in the metrics; enough to see a rate collapse, ~1 KiB of JSON
@@ -312,10 +315,18 @@ class Attempt:
 
     def packet_age_s(self) -> float | None:
         """Seconds since its connection's latest packet; None: the kernel does not tell."""
+        figures = self._read_tcp_figures()
+        return None if figures is None else figures.packet_age_s
+
+    def has_lost_packets(self) -> bool:
+        """Whether its connection has lost packets; False: the kernel does not tell."""
+        figures = self._read_tcp_figures()
+        return figures is not None and figures.has_lost
+
+    def _read_tcp_figures(self) -> "TcpFigures | None":
         from cfetch.wire.tcp_figures import read_tcp_figures  # only for attempts that look too slow
 
-        figures = read_tcp_figures(getattr(self.reply.response, "transport", None))
-        return None if figures is None else figures.packet_age_s
+        return read_tcp_figures(getattr(self.reply.response, "transport", None))
 
     @property
     def carried_bytes(self) -> int:

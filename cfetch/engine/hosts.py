@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cfetch.base.breaker import CLOSED, BreakerState
 from cfetch.base.errors import NotReady, RangeRefused, SourceError, Straggling, Throttled, Transient
 from cfetch.engine.host_state import HostState
-from cfetch.straggler.width import HostReading, Width, WidthChange
+from cfetch.straggler.width import HostReading, TcpSigns, Width, WidthChange
 from cfetch.wire.retry import Limits, Matter, backoff_s
 
 if TYPE_CHECKING:
@@ -352,14 +352,14 @@ class Hosts:
         waiting: Mapping[str, int] = NONE,
         handshakes_s: Mapping[str, Sequence[float]] = NO_HANDSHAKES,
         left_bytes: int = 0,
-        is_link_full: Callable[[str, float], bool | None] | None = None,
+        ask_tcp: Callable[[str, float], TcpSigns | None] | None = None,
     ) -> bool:
         """Call ``Width.adjust`` for all hosts. Returns whether one of them may have more slots than before.
 
         ``cpu_s``: processor time so far; ``received``: by host, the bytes of the attempts under way;
         ``silent``: by host, how many of these have long waited for a first byte; ``waiting``: all that wait;
-        ``handshakes_s``: what their connections took. ``left_bytes``: in the run. ``is_link_full``: asks
-        the TCP of a host's connections.
+        ``handshakes_s``: what their connections took. ``left_bytes``: in the run. ``ask_tcp``: asks the
+        TCP of a host's connections.
         """
         rose = False
         came = sum(host.brought_bytes for host in self._hosts.values()) + sum(received.values())
@@ -378,7 +378,7 @@ class Hosts:
             is_calm = calm and not host.throttling.rounds and host.window >= before
             waits = silent.get(name, 0), waiting.get(name, 0)
             made_s = handshakes_s.get(name, ())
-            asks = None if is_link_full is None else partial(is_link_full, name)
+            asks = None if ask_tcp is None else partial(ask_tcp, name)
             reading = HostReading(now_s, brought, host.running, cpu_s, left_s, *waits, made_s, asks)
             change = host.width.adjust(reading, calm=is_calm)
             if change is not None:

@@ -6,6 +6,7 @@ from cfetch.engine.attempt import Attempt
 from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.segment_split import Candidate, Split, choose
 from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, LinkSigns, SegmentGrowth
+from cfetch.straggler.width import TcpSigns
 from cfetch.wire.tcp_figures import read_tcp_figures
 
 LEAST_S = 2.0  # that the file must still take: with less, more connections hardly get to speed
@@ -74,21 +75,22 @@ class LinkLooks:
         )
 
 
-def stand_in_queue(attempts: Iterable[Attempt], host: str, usual_s: float) -> bool | None:
-    """Whether most connections of ``host`` have lost packets, and their round trips are clearly longer.
+def read_tcp_signs(attempts: Iterable[Attempt], host: str, usual_s: float) -> TcpSigns | None:
+    """What TCP tells of most connections of ``host``; None: it tells it of too few.
 
-    ``usual_s``: a round trip without a queue. None: TCP tells it of too few connections.
+    ``usual_s``: a round trip without a queue.
     """
-    queued, known = 0, 0
+    queued, lose, known = 0, 0, 0
     for attempt in attempts:
         if attempt.assignment.host != host or not attempt.received:
             continue
         figures = read_tcp_figures(getattr(attempt.reply.response, "transport", None))
         if figures is not None:
             known += 1
+            lose += figures.has_lost
             signs = LinkSigns(usual_s, figures.round_trip_s, figures.has_lost)
             queued += figures.has_lost and signs.stands_in_queue
-    return None if known < LEAST_KNOWN else 2 * queued > known
+    return None if known < LEAST_KNOWN else TcpSigns(queue=2 * queued > known, lose=2 * lose > known)
 
 
 def _read_signs(flight: AttemptUnderWay) -> LinkSigns:

@@ -7,7 +7,7 @@ from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.hosts import Hosts
 from cfetch.show.counts import Counts
 from cfetch.straggler.knowledge import Knowledge
-from cfetch.straggler.width import Width
+from cfetch.straggler.width import TcpSigns, Width
 from cfetch.wire.retry import Limits
 
 SILENT_S = 0.5  # an attempt that waits longer for its first byte says nothing about its host's rate
@@ -66,10 +66,10 @@ def adjust_widths(
     """
     now_s = clock.now()
 
-    def is_link_full(host: str, usual_s: float) -> bool | None:
-        from cfetch.engine.link_looks import stand_in_queue  # only before more slots are tried
+    def ask_tcp(host: str, usual_s: float) -> TcpSigns | None:
+        from cfetch.engine.link_looks import read_tcp_signs  # hosts nearby need it not
 
-        return stand_in_queue(in_flight.attempts(), host, usual_s)
+        return read_tcp_signs(in_flight.attempts(), host, usual_s)
 
     for host in hosts.closed_breakers:
         emit(BreakerClosed(t_s=now_s, host=host))
@@ -83,7 +83,7 @@ def adjust_widths(
         waiting=in_flight.count_silent(now_s),
         handshakes_s=in_flight.handshakes_by_host(),
         left_bytes=left_bytes,
-        is_link_full=is_link_full,
+        ask_tcp=ask_tcp,
     )
     for attempt in in_flight.attempts():
         width, interruption = hosts.find_width(attempt.assignment.host), attempt.interruption

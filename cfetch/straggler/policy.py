@@ -49,6 +49,9 @@ class Live(Protocol):
     def packet_age_s(self) -> float | None:
         """Seconds since its connection's latest packet, be its bytes to be read or not; None: not known."""
 
+    def has_lost_packets(self) -> bool:
+        """Whether its connection has lost packets; False: not known."""
+
     def held_s(self, now_s: float) -> float:
         """Seconds since it started for which our own side kept it from reading."""
 

@@ -69,6 +69,8 @@ def make_suspect(
     end_s = min(remaining_s, slow_s + normal_s) if fade_s else remaining_s
     if _may_pass(attempt, seen, watch, end_s, slow_s, fade_s if fades else 0.0):
         return None
+    if shook_s and age_s < MOST_YOUNG_S and _mends(seen) and seen.has_lost_packets():
+        return None  # slow start has overflowed a queue or a limit, and TCP repeats a burst of packets
     if age_s < MOST_SETTLE_S and evidence.accelerates(column):
         return None  # it is getting to speed
     slow_from_start = seen.received * terms.pace_s < age_s * SLOW_FROM_START
@@ -94,8 +96,7 @@ def _may_pass(
     ``slow_s``: for so long it has been slow; ``fade_s``: the longest fade, 0 if it was never fast.
     """
     evidence, column = watch.find_evidence(attempt)
-    packet_age_s = math.inf if evidence.instant_bps()[column] else seen.packet_age_s()
-    mends = packet_age_s is not None and packet_age_s < LATELY_S
+    mends = not evidence.instant_bps()[column] and _mends(seen)
     waits, is_helped = seen.slack_s >= 0, seen.resumable and watch.remaining_s(attempt) != math.inf
     mended_s = math.inf if waits or is_helped else MOST_FADE_S
     patience_s = mended_s if mends else fade_s if waits else 0.0
@@ -103,6 +104,12 @@ def _may_pass(
         return True
     # one that stands still may have lost its path
     return end_s < seen.slack_s and evidence.lately_bps(column) > 0
+
+
+def _mends(seen: "Live") -> bool:
+    """Whether packets still come, so its path lives."""
+    age_s = seen.packet_age_s()
+    return age_s is not None and age_s < LATELY_S
 
 
 def _may_wait(attempt: JudgedAttempt, seen: "Live", terms: AttemptLimits) -> bool:

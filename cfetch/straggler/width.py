@@ -10,7 +10,9 @@ that became faster by itself looks like a step up that helped. More slots are no
 attempts are slow at once, nor if our own processor could not handle them.
 
 A full link shows in the handshakes of new connections before it shows in the rate (``link_queue.py``). Where
-TCP tells that most connections stand in a queue and lose packets, no new one is needed to see it.
+TCP tells that most connections stand in a queue and lose packets, no new one is needed to see it. A limit
+that drops packets in place of queueing them shows in the losses alone: until a first trial has shown what
+more slots bring, and if it brings nothing, such a link counts as full.
 
 The slots fall below the start only if that makes the host faster: then it was drowning. A step up that made
 it slower leads to that trial. If no step up is allowed, a small step down is tried, as soon as its possible
@@ -42,6 +44,7 @@ EMPTY_BYTES = 64 << 10  # an attempt: before that the run has hardly filled a qu
 FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
 SLACK = 0.5  # of the run's expected rest, which may become shorter
 SLOW_START_TRIPS = 15  # round trips: ten segments double to a share of any link, and the loss is mended
+MENDED_S = 4.0  # from the run's start: TCP has repeated the bursts that a limit without a queue has dropped
 RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the slots must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
@@ -65,6 +68,13 @@ class WidthChange(NamedTuple):
     is_refused: bool = False
 
 
+class TcpSigns(NamedTuple):
+    """What TCP tells of a host: ``lose``: most connections have lost packets; ``queue``: and stand in one."""
+
+    queue: bool
+    lose: bool
+
+
 class HostReading(NamedTuple):
     """The observation of a host, made a few times a second.
 
@@ -72,8 +82,7 @@ class HostReading(NamedTuple):
     processor time of the thread that runs the downloads; only differences mean anything. ``left_s``: the
     expected rest of the run. ``silent``: running attempts that have long waited for a first byte;
     ``waiting``: all that wait for it. ``handshakes_s``: what the connections of those running took, in the
-    order of their start. ``is_link_full``: asks their TCP whether most stand in a queue, by the round trip
-    without one.
+    order of their start. ``ask_tcp``: asks what their TCP tells, by the round trip without a queue.
     """
 
     now_s: float
@@ -84,7 +93,7 @@ class HostReading(NamedTuple):
     silent: int = 0
     waiting: int = 0
     handshakes_s: Sequence[float] = ()
-    is_link_full: Callable[[float], bool | None] | None = None
+    ask_tcp: Callable[[float], TcpSigns | None] | None = None
 
 
 class _Trial(NamedTuple):
@@ -142,7 +151,8 @@ class _Link:
     ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its slots little by little.
     ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run. ``has_queued``: a
     climb has ended because the link was full, so what is slow with more slots is the link, not the host.
-    ``is_seen_full``: asks TCP; ``asked_s``: when it was last asked because all attempts were slow.
+    ``ask_tcp`` asks TCP; ``asked_s``: when it was last asked without a trial. ``is_judged``: a trial of more
+    slots has shown what they bring.
     """
 
     is_full: bool = False
@@ -151,14 +161,35 @@ class _Link:
     ramps: bool = False
     usual_bps: float = 0.0
     left_s: float = 0.0
-    is_seen_full: Callable[[float], bool | None] | None = None
+    is_judged: bool = False
+    ask_tcp: Callable[[float], TcpSigns | None] | None = None
     asked_s: float = 0.0
+
+    def read_tcp(self) -> TcpSigns | None:
+        """What TCP tells of most connections; None: nothing."""
+        if self.ask_tcp is None or self.queue is None or not self.queue.is_far:
+            return None
+        return self.ask_tcp(self.queue.usual_s)
 
     def is_felt(self) -> bool | None:
         """Whether most connections stand in a queue that they have filled; None: TCP does not tell."""
-        if self.is_seen_full is None or self.queue is None or not self.queue.is_far:
-            return None
-        return self.is_seen_full(self.queue.usual_s)
+        signs = self.read_tcp()
+        return None if signs is None else signs.queue
+
+    def look(self, *, calm: bool) -> None:
+        """See without a trial that the link is full: all are slow and queue, or they lose from the start."""
+        signs = self.read_tcp()
+        if signs is not None:
+            self.is_full = (signs.queue and not calm) or (signs.lose and not self.is_judged)
+
+    def judge(self, *, is_worth: bool) -> None:
+        """Note whether a trial of more slots was worth it.
+
+        Where it was not and TCP tells of nothing, something else has disturbed it, such as a path that died.
+        """
+        signs = None if is_worth else self.read_tcp()
+        self.is_full = not is_worth and (self.is_full or signs is None or any(signs))
+        self.is_judged = True
 
 
 class _Losses:
@@ -239,11 +270,12 @@ class Width:
     def adjust(self, reading: HostReading, *, calm: bool) -> WidthChange | None:
         """Look at the host, a few times a second. ``calm`` False: it throttles, or all attempts are slow."""
         now_s, running, self._link.left_s = reading.now_s, reading.running, reading.left_s
-        self._link.is_seen_full = reading.is_link_full
+        self._link.ask_tcp = reading.ask_tcp
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         is_due = now_s >= self._link.asked_s + SETTLE_S and reading.received >= EMPTY_BYTES * running
-        if is_due and not (calm or self._link.is_full):
-            self._link.is_full, self._link.asked_s = self._link.is_felt() is True, now_s
+        if is_due and not (self._link.is_full or (calm and self._link.is_judged)):
+            self._link.look(calm=calm)
+            self._link.asked_s = now_s
         self._end_bad_trial(now_s, calm=calm)
         if reading.handshakes_s and (self._link.queue is not None or reading.handshakes_s[-1] > FAR_S):
             self._watch_queue(reading)
@@ -336,7 +368,7 @@ class Width:
         gain = rate_bps / before.rate_bps - 1 if before.rate_bps > 0 else 0.0
         is_worth = gain >= self._least_gain(before.level, slots)
         if slots > before.level:
-            self._link.is_full = not is_worth and self._link.is_felt() is not False
+            self._link.judge(is_worth=is_worth)
         if not is_worth:
             self._end(now_s, before.level, next_down=slots > before.level)
             self._drowns = False
@@ -412,8 +444,11 @@ class Width:
         self._quiet_until_s = now_s + (DOUBLE_SETTLE_S if self._climbs or slots < self._start else SETTLE_S)
 
     def _is_too_soon(self, now_s: float) -> bool:
-        """Whether slow start, which fills a queue for a moment, may still go on."""
-        return self._link.queue is not None and now_s < SLOW_START_TRIPS * self._link.queue.usual_s
+        """Whether slow start, which fills a queue for a moment, may still go on, or its losses be mended."""
+        if self._link.queue is None or now_s >= max(MENDED_S, SLOW_START_TRIPS * self._link.queue.usual_s):
+            return False
+        signs = self._link.read_tcp()
+        return now_s < SLOW_START_TRIPS * self._link.queue.usual_s or (signs is not None and signs.lose)
 
     def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:
         """The slots of the next step down; the present number if none is to be tried."""

@@ -31,6 +31,10 @@ class PolicyAttempt:
         """Nobody knows."""
         return None
 
+    def has_lost_packets(self) -> bool:
+        """Nobody knows."""
+        return False
+
     def held_s(self, now_s: float) -> float:  # noqa: ARG002 - nothing kept it
         """It never waited for our own side."""
         return 0.0

@@ -447,13 +447,19 @@ def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_p
     assert len([one for one in record(outcome, "a").attempts if one.helper]) > 4
 
 
-@pytest.mark.parametrize(("queued", "others", "is_full"), [(3, 2, True), (2, 2, False), (3, 0, None)])
-def test_a_link_is_full_where_most_connections_stand_in_its_queue(monkeypatch, queued, others, is_full):
-    """Four at least are known, these have lost packets, and their round trips are twice as long."""
+@pytest.mark.parametrize(
+    ("queued", "others", "signs"),
+    [(3, 2, (True, True)), (2, 2, (False, True)), (1, 3, (False, False)), (3, 0, None)],
+)
+def test_tcp_tells_of_a_link_whether_most_connections_lose_packets_and_stand_in_its_queue(
+    monkeypatch, queued, others, signs
+):
+    """Four at least are known. Those in the queue have lost packets and round trips twice as long."""
     monkeypatch.setattr(link_looks, "read_tcp_figures", lambda transport: transport)
     figures = [TcpFigures(0.1, has_lost=True)] * queued + [
         TcpFigures(0.1, has_lost=False),
         TcpFigures(0.06, has_lost=True),
+        TcpFigures(0.06, has_lost=False),
     ][:others]
 
     def under_way(host, transport):
@@ -465,14 +471,24 @@ def test_a_link_is_full_where_most_connections_stand_in_its_queue(monkeypatch, q
 
     others = [under_way("other", TcpFigures(0.05, has_lost=False))] * 9
     attempts = [under_way("h", each) for each in figures] + others
-    assert link_looks.stand_in_queue(attempts, "h", 0.05) is is_full
+    assert link_looks.read_tcp_signs(attempts, "h", 0.05) == signs
 
 
 @pytest.mark.parametrize(
-    ("figures", "age_s"), [(TcpFigures(0.1, packet_age_s=0.3, has_lost=False), 0.3), (None, None)]
+    ("figures", "age_s", "has_lost"),
+    [
+        (TcpFigures(0.1, packet_age_s=0.3, has_lost=False), 0.3, False),
+        (TcpFigures(0.1, packet_age_s=2.0, has_lost=True), 2.0, True),
+        (None, None, False),
+    ],
 )
-def test_an_attempt_tells_the_age_of_its_connections_latest_packet(monkeypatch, figures, age_s):
+def test_an_attempt_tells_the_age_of_its_connections_latest_packet_and_losses(
+    monkeypatch, figures, age_s, has_lost
+):
     """If its kernel does; the policy asks it of those that look too slow."""
     monkeypatch.setattr("cfetch.wire.tcp_figures.read_tcp_figures", lambda transport: transport)
-    attempt: Any = SimpleNamespace(reply=SimpleNamespace(response=SimpleNamespace(transport=figures)))
-    assert Attempt.packet_age_s(attempt) == age_s
+    response: Any = SimpleNamespace(transport=figures)
+    task: Any = SimpleNamespace(cancelling=lambda: 0)
+    attempt = Attempt(Assignment(entry_of(1, "a", b""), 1), 0.0, from_byte=0, size_bytes=None, task=task)
+    attempt.reply.response = response
+    assert (attempt.packet_age_s(), attempt.has_lost_packets()) == (age_s, has_lost)

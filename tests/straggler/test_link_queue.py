@@ -4,8 +4,10 @@ import pytest
 
 from cfetch.straggler.handshake import round_trip_s
 from cfetch.straggler.link_queue import LinkQueue
-from cfetch.straggler.width import HostReading, Width
+from cfetch.straggler.width import MENDED_S, HostReading, TcpSigns, Width
 from tests.straggler.world import GIB, KIB, MIB, Stream, adaptive, at, play
+
+NO_SIGNS, DROPS, QUEUES = TcpSigns(False, False), TcpSigns(False, True), TcpSigns(True, True)
 
 
 class Link:
@@ -18,7 +20,7 @@ class Link:
         self.handshakes_s = []
         self.now_s = self.received = 0.0
         self.is_calm = True
-        self.is_link_full = None
+        self.ask_tcp = None
         self.seen = []
 
     def run(self, seconds):
@@ -36,7 +38,7 @@ class Link:
                 left_s=100.0,
                 waiting=round(self.waits * running),
                 handshakes_s=self.handshakes_s,
-                is_link_full=self.is_link_full,
+                ask_tcp=self.ask_tcp,
             )
             self.width.adjust(reading, calm=self.is_calm)
             self.seen.append(self.width.slots)
@@ -54,10 +56,10 @@ def test_a_climb_ends_at_the_first_connection_that_stands_in_the_links_queue():
 def test_no_climb_begins_where_tcp_shows_that_most_connections_stand_in_a_queue():
     """Their latest round trips tell it, beside those at the start; once the queue is gone, it begins."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB)
-    link.is_link_full = lambda usual_s: usual_s == pytest.approx(0.05)
+    link.ask_tcp = lambda usual_s: QUEUES if usual_s == pytest.approx(0.05) else NO_SIGNS
     assert set(link.run(9).seen) == {16}
     assert link.width.fills_link
-    link.is_link_full = lambda usual_s: False
+    link.ask_tcp = lambda usual_s: NO_SIGNS
     assert link.run(6).width.slots == 64
 
 
@@ -121,34 +123,67 @@ def test_connections_over_a_slow_path_are_seen_longest_and_end_no_doubling():
     assert link.run(1).width.slots == 32
 
 
-@pytest.mark.parametrize(("is_queued", "slots"), [(True, 16), (None, 16), (False, 32)])
-def test_a_climb_in_troubled_times_goes_on_where_tcp_shows_no_queue(is_queued, slots):
+@pytest.mark.parametrize(("signs", "slots"), [(QUEUES, 16), (None, 16), (NO_SIGNS, 32)])
+def test_a_climb_in_troubled_times_goes_on_where_tcp_shows_no_queue(signs, slots):
     """A path has died, so many are slow: that says nothing about the link, unless nobody can tell."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB, waits=0.9)
     while link.width.slots == 16:
         link.run(0.1)
-    link.is_link_full = lambda usual_s: is_queued
+    link.ask_tcp = lambda usual_s: signs
     link.is_calm = False
     assert link.run(0.5).width.slots == slots
     assert link.width.fills_link == (slots == 16)
 
 
-@pytest.mark.parametrize("is_queued", [True, False])
-def test_where_all_are_slow_tcp_is_asked_whether_the_link_is_full(is_queued):
+@pytest.mark.parametrize("signs", [QUEUES, NO_SIGNS])
+def test_where_all_are_slow_tcp_is_asked_whether_the_link_is_full(signs):
     """No trial of more slots begins in such times, so none can show it."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB)
-    link.is_calm, link.is_link_full = False, lambda usual_s: is_queued
-    assert link.run(3).width.fills_link == is_queued
+    link.is_calm, link.ask_tcp = False, lambda usual_s: signs
+    assert link.run(3).width.fills_link == signs.queue
     assert set(link.seen) == {16}
 
 
 def test_more_places_that_brought_nothing_do_not_fill_a_link_without_a_queue():
     """TCP shows none: something else was in their way."""
     link = Link(each_bps=4 * MIB, most_bps=64 * MIB, queue_s=0.0)
-    link.is_link_full = lambda usual_s: False
+    link.ask_tcp = lambda usual_s: NO_SIGNS
     link.run(9)
     assert max(link.seen) > 16
     assert not link.width.fills_link
+
+
+def test_a_limit_that_drops_packets_is_a_full_link_until_more_slots_have_brought_something():
+    """No queue shows it. The first trial waits until TCP has repeated what was dropped in slow start."""
+    link = Link(each_bps=4 * MIB, most_bps=64 * MIB, queue_s=0.0)
+    link.ask_tcp = lambda usual_s: DROPS
+    link.run(MENDED_S - 0.5)
+    assert (link.width.slots, link.width.fills_link) == (16, True)
+    link.most_bps = 1000 * MIB
+    assert link.run(6).width.slots > 32
+    assert not link.width.fills_link
+
+
+@pytest.mark.parametrize(("signs", "is_full"), [(DROPS, True), (NO_SIGNS, False)])
+def test_more_slots_in_vain_show_a_full_link_where_most_connections_lose_packets(signs, is_full):
+    """Nothing was known of it before the trial."""
+    link = Link(each_bps=4 * MIB, most_bps=64 * MIB, queue_s=0.0)
+    link.ask_tcp = lambda usual_s: signs if link.width.slots > 16 else NO_SIGNS
+    while not link.width.slots > 16:
+        link.run(0.1)
+    while link.width.slots > 16:
+        link.run(0.1)
+    assert link.width.fills_link == is_full
+
+
+def test_a_link_that_was_full_is_so_after_a_trial_that_brought_nothing():
+    """Its queue was empty at that moment, or is taken for a longer path."""
+    link = Link(each_bps=4 * MIB, most_bps=24 * MIB).run(9)
+    assert link.width.fills_link
+    link.queue_s, link.ask_tcp = 0.0, lambda usual_s: NO_SIGNS
+    link.run(60)
+    assert max(link.seen[90:]) > 18
+    assert link.width.fills_link
 
 
 def test_a_second_of_the_handshake_is_the_kernels():

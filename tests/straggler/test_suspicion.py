@@ -85,3 +85,22 @@ def test_at_the_end_helpers_bring_the_rest_of_one_whose_packets_come():
     pieces = tuple((STOPS_S + n, MIB * (n % 2 == 0)) for n in range(20))
     trickles = Stops(99, 160 * MIB, ((0.0, 10 * MIB), *pieces), silent_s=0.1, slack_s=-1.0, grain=2 * MIB)
     assert 99 not in play(adaptive(), [*crowd(3.0), trickles], STOPS_S + 19.0).keys
+
+
+@pytest.mark.parametrize(
+    ("has_lost", "silent_s", "handshake_s", "from_s"),
+    [
+        (True, 0.1, 0.05, 4.0),
+        (True, 1.5, 0.05, 0.5),  # no packet for that long: its path may be dead
+        (False, 0.1, 0.05, 0.5),  # packets come, and slowly: its path is slow
+        (True, 0.1, 0.0, 0.5),  # a connection that was there before is not in slow start
+    ],
+)
+def test_a_new_connection_whose_losses_tcp_mends_is_left_alone_for_some_seconds(
+    has_lost, silent_s, handshake_s, from_s
+):
+    """Slow start has overflowed a limit; the repeats come one by one."""
+    losing = Stream(99, 8 * MIB, at(16 * KIB), has_lost=has_lost, silent_s=silent_s, handshake_s=handshake_s)
+    story = play(adaptive(), [*crowd(0.0), losing], 6.0)
+    (cut_s,) = [when_s for when_s, key in story.flagged if key == 99]
+    assert from_s <= cut_s <= from_s + 1.0

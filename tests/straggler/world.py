@@ -42,8 +42,13 @@ class Stream:
     grain: int = 1  # bytes come in so many
     silent_s: float | None = None  # since its connection's latest packet
 
+    has_lost: bool = False
+
     def packet_age_s(self):
         return self.silent_s
+
+    def has_lost_packets(self):
+        return self.has_lost
 
     @property
     def carried_bytes(self):

@@ -145,6 +145,10 @@ class _Attempt:
         """None: the metrics do not tell."""
         return None
 
+    def has_lost_packets(self) -> bool:
+        """False: the metrics do not tell."""
+        return False
+
     def advance(self, now_s: float) -> None:
         """Update the bytes that have come by now."""
         age_s = now_s - self.start_s

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from cfetch.base.backoff import double
 from cfetch.straggler.link_queue import QUEUES
+from cfetch.straggler.width import LATELY_S, LATELY_TRIPS
 
 GROWS = 1.5  # times the bytes of the window before; slow start brings at least twice as many in two trips
 WINDOW_S = 0.2  # two looks
@@ -30,7 +31,6 @@ ALL, LOOK = 1 << 16, -1  # answers: no limit; one more for a small piece, to loo
 STEP_TRIPS, STEP_S = 8, 0.5  # until a step has shown what it brings: handshake, request, and slow start
 WORTH = 1.3  # times the rate before, by four connections in place of one
 SAME_QUEUE = 1 / 4  # of the one's queue in the other's handshake
-LATELY_S, LATELY_TRIPS = 1.0, 10  # since it stood in a queue: TCP has filled it again by then
 FIRST_HOLD_S, LONGEST_HOLD_S = 2.0, 30.0  # until the next look at a full link; doubled each time
 PROBE_BYTES = 256 << 10  # of the piece for a look: it comes in five round trips
 STANDS_S, STANDS_TRIPS = 0.5, 4  # without a byte: TCP mends a loss sooner, so the connection may be dead

@@ -20,6 +20,7 @@ cost is a small share of the run's expected time. A host that was relieved is re
 by slot, until that no longer helps.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,6 +46,7 @@ FAR_S = 0.005  # a shorter handshake shows our own processor rather than a queue
 SLACK = 0.5  # of the run's expected rest, which may become shorter
 SLOW_START_TRIPS = 15  # round trips: ten segments double to a share of any link, and the loss is mended
 MENDED_S = 4.0  # from the run's start: TCP has repeated the bursts that a limit without a queue has dropped
+LATELY_S, LATELY_TRIPS = 1.0, 10  # since flows stood in a queue: TCP has filled it again by then
 RAMP = 8  # looks for a doubling where handshakes are watched: queues of TCP fill and empty within that time
 LESS, MORE = 0.9, 1.1  # times the slots must and may be in use while a rate is measured
 HALF = 0.5  # a host that a step up has made slower is relieved quickly
@@ -151,8 +153,8 @@ class _Link:
     ``queue``: of a host that is far enough to show one. ``ramps``: a climb adds its slots little by little.
     ``usual_bps``: the rate of the last period. ``left_s``: the expected rest of the run. ``has_queued``: a
     climb has ended because the link was full, so what is slow with more slots is the link, not the host.
-    ``ask_tcp`` asks TCP; ``asked_s``: when it was last asked without a trial. ``is_judged``: a trial of more
-    slots has shown what they bring.
+    ``ask_tcp`` asks TCP; ``asked_s``: when it was last asked without a trial; ``queued_s``: when it then last
+    told of a queue. ``is_judged``: a trial of more slots has shown what they bring.
     """
 
     is_full: bool = False
@@ -164,6 +166,7 @@ class _Link:
     is_judged: bool = False
     ask_tcp: Callable[[float], TcpSigns | None] | None = None
     asked_s: float = 0.0
+    queued_s: float = -math.inf
 
     def read_tcp(self) -> TcpSigns | None:
         """What TCP tells of most connections; None: nothing."""
@@ -176,11 +179,19 @@ class _Link:
         signs = self.read_tcp()
         return None if signs is None else signs.queue
 
-    def look(self, *, calm: bool) -> None:
+    def look(self, now_s: float, *, calm: bool) -> None:
         """See without a trial that the link is full: all are slow and queue, or they lose from the start."""
-        signs = self.read_tcp()
-        if signs is not None:
-            self.is_full = (signs.queue and not calm) or (signs.lose and not self.is_judged)
+        signs, self.asked_s = self.read_tcp(), now_s
+        if signs is None:
+            return
+        if signs.queue:
+            self.queued_s = now_s
+        self.is_full |= (signs.queue and not calm) or (signs.lose and not self.is_judged)
+
+    def has_queued_lately(self, now_s: float) -> bool:
+        """Whether most connections stand in a queue, or have before TCP could fill it again after a loss."""
+        since_s = self.queued_s + max(LATELY_S, LATELY_TRIPS * (self.queue.usual_s if self.queue else 0.0))
+        return now_s < since_s or self.is_felt() is True
 
     def judge(self, *, is_worth: bool) -> None:
         """Note whether a trial of more slots was worth it.
@@ -273,9 +284,8 @@ class Width:
         self._link.ask_tcp = reading.ask_tcp
         self._losses.count(reading, self._trial.level if self._trial and self._tries_few() else running)
         is_due = now_s >= self._link.asked_s + SETTLE_S and reading.received >= EMPTY_BYTES * running
-        if is_due and not (self._link.is_full or (calm and self._link.is_judged)):
-            self._link.look(calm=calm)
-            self._link.asked_s = now_s
+        if is_due and self._link.queue is not None:
+            self._link.look(now_s, calm=calm)
         self._end_bad_trial(now_s, calm=calm)
         if reading.handshakes_s and (self._link.queue is not None or reading.handshakes_s[-1] > FAR_S):
             self._watch_queue(reading)
@@ -433,7 +443,7 @@ class Width:
         slots = down if self._goes_down else up
         if slots == self.slots or (slots == up and self._link.ramps and self._is_too_soon(now_s)):
             return
-        if slots == up and self._link.is_felt():  # more would only lengthen the queue
+        if slots == up and self._link.has_queued_lately(now_s):  # more would only lengthen the queue
             self._link.is_full, self._quiet_until_s = True, now_s + SETTLE_S
             return
         if not (self._goes_down or self._is_relieved):

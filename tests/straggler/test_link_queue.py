@@ -63,6 +63,15 @@ def test_no_climb_begins_where_tcp_shows_that_most_connections_stand_in_a_queue(
     assert link.run(6).width.slots == 64
 
 
+@pytest.mark.parametrize(("usual_s", "is_full"), [(0.6, True), (0.05, False)])
+def test_no_climb_begins_until_tcp_could_have_filled_the_queue_again(usual_s, is_full):
+    """It stands in one for a moment each four seconds: ten round trips of a satellite take longer."""
+    link = Link(each_bps=MIB / 4, most_bps=100 * MIB, usual_s=usual_s)
+    link.ask_tcp = lambda usual_s: QUEUES if link.now_s % 4 < 1.2 else NO_SIGNS
+    link.run(20)
+    assert (set(link.seen) == {16}) == link.width.fills_link == is_full
+
+
 def test_a_climb_little_by_little_begins_after_slow_start():
     """Fifteen round trips of 0.6 s: until then flows may fill the queue of a link that they do not fill."""
     link = Link(each_bps=MIB / 4, most_bps=100 * MIB, usual_s=0.6)

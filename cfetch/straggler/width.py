@@ -169,7 +169,7 @@ class _Link:
     queued_s: float = -math.inf
 
     def read_tcp(self) -> TcpSigns | None:
-        """What TCP tells of most connections; None: nothing."""
+        """What TCP tells of most connections; None: nothing, or the host is near."""
         if self.ask_tcp is None or self.queue is None or not self.queue.is_far:
             return None
         return self.ask_tcp(self.queue.usual_s)
@@ -455,10 +455,12 @@ class Width:
 
     def _is_too_soon(self, now_s: float) -> bool:
         """Whether slow start, which fills a queue for a moment, may still go on, or its losses be mended."""
-        if self._link.queue is None or now_s >= max(MENDED_S, SLOW_START_TRIPS * self._link.queue.usual_s):
+        if self._link.queue is None:
             return False
-        signs = self._link.read_tcp()
-        return now_s < SLOW_START_TRIPS * self._link.queue.usual_s or (signs is not None and signs.lose)
+        if now_s < SLOW_START_TRIPS * self._link.queue.usual_s:
+            return True
+        signs = self._link.read_tcp() if now_s < MENDED_S else None
+        return signs is not None and signs.lose
 
     def _choose_fewer(self, rate_bps: float, *, calm: bool) -> int:
         """The slots of the next step down; the present number if none is to be tried."""

@@ -289,8 +289,13 @@ class Attempt:
 
     @property
     def is_held(self) -> bool:
-        """Whether our own side keeps it from reading just now."""
-        return self._hold is not None and self._hold.since_s is not None
+        """Whether our own side keeps it from reading just now, or its reply is refused already."""
+        return (self._hold is not None and self._hold.since_s is not None) or self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether its reply is refused: it ends by itself, once the server's reason is read."""
+        return self.reply.verdict is not None and not self.reply.is_accepted
 
     def held_s(self, now_s: float) -> float:
         """Seconds for which a rate limit or the volume, not the server, made it wait."""

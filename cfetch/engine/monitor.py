@@ -161,6 +161,8 @@ class Monitor:
         )
         for flagged in check.stragglers:
             attempt = self._in_flight.attempt(flagged.id)
+            if attempt.is_refused:  # the pause that the refusal states must count
+                continue
             entry = attempt.assignment.entry
             self._emit(
                 StragglerCancelling(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cfetch.base.events import StragglerCheck
 from tests.engine.drive import drive, entries_for
 from tests.engine.fake import Reply
 
@@ -32,3 +33,16 @@ def test_the_body_of_a_refusal_that_never_comes_costs_two_seconds(tmp_path):
     assert outcome.statuses == ["failed"]
     assert outcome.elapsed_s == pytest.approx(2, abs=0.1)
     assert outcome.transport.left_open() == []
+
+
+@pytest.mark.parametrize("policy", ["adaptive", "cloudfetch"])
+def test_a_refusal_whose_reason_is_slow_is_no_straggler(tmp_path, policy):
+    """Its status is known, and so is the pause that it asks for."""
+    silent = Reply(status=503, reason=b"<", cut=0, then="stall", headers={"Retry-After": "5"})
+    scripts = {f"f{n}": [Reply(BODY, latency_s=0.05)] for n in range(60)} | {"a": [silent, Reply(BODY)]}
+    outcome = drive(tmp_path, scripts, entries_for(scripts), policy=policy, concurrency=8, padding=0.1)
+    first, second = outcome.records["a"].attempts
+    assert (first.outcome, second.outcome) == ("error", "done")
+    assert second.start_s - first.start_s > 5
+    checks = [event for event in outcome.events if isinstance(event, StragglerCheck)]
+    assert bool(checks) == (policy == "cloudfetch")  # the formula looks at times alone

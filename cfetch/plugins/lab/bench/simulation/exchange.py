@@ -105,6 +105,8 @@ class SimExchange:
             self.status = fault.status
             if fault.retry_after_s is not None:
                 self._said["Retry-After"] = str(fault.retry_after_s)
+            self._said["Content-Length"] = "0"
+            self._come()
             return
         self._begin(*self._choose_reply(headers, index, size_bytes))
 

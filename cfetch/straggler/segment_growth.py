@@ -6,7 +6,9 @@ start). Then what its TCP shows decides:
 
 - It has lost nothing, or nobody knows: the server or the path limits each connection, so all may come.
 - It has lost packets, and its round trips are as short as at the start: packets are lost somewhere, or the
-  queue is short. A few come, and the others if these have made the file faster.
+  queue is short. A few come, and the others if these have made the file faster. But after a queue TCP sends
+  slowly enough to keep it short for seconds: unless the rate has halved, they wait until TCP can have filled
+  it again.
 - It has lost packets, and its round trips have become longer: it stands in a queue that it has filled.
   One connection for a small piece asks by its handshake whose queue that is. If the handshake took longer
   too, the link is full, and the next look waits. If it did not, twice, it is the queue of one flow's path,
@@ -22,7 +24,7 @@ from cfetch.straggler.link_queue import QUEUES
 from cfetch.straggler.width import LATELY_S, LATELY_TRIPS
 
 GROWS = 1.5  # times the bytes of the window before; slow start brings at least twice as many in two trips
-WINDOW_S = 0.2  # two looks
+WINDOW_S = 0.1  # a look
 WINDOW_TRIPS = 2
 FIRST_TRIPS = 3  # before that the first windows of TCP show no pace
 FAR_S = 0.005  # of a round trip: less is our own processor
@@ -34,7 +36,9 @@ SAME_QUEUE = 1 / 4  # of the one's queue in the other's handshake
 FIRST_HOLD_S, LONGEST_HOLD_S = 2.0, 30.0  # until the next look at a full link; doubled each time
 PROBE_BYTES = 256 << 10  # of the piece for a look: it comes in five round trips
 STANDS_S, STANDS_TRIPS = 0.5, 4  # without a byte: TCP mends a loss sooner, so the connection may be dead
-LOOKS = 32
+LOOKS, LEAST_LOOKS = 32, 3  # two show no growth
+SLOWED, SLOWED_S = 0.5, 0.5  # of its best rate, over so long: the server has begun to limit it
+PACKET_BYTES = 1448
 
 
 class LinkSigns(NamedTuple):
@@ -72,12 +76,19 @@ class _File:
         self.probed_queue_s: float | None = None  # of its connection, when a look was answered
         self.probed_newest = 0  # the newest other connection then: a look is judged by a newer one
         self.queued_s = -math.inf  # when its connection last stood in a queue
+        self.best_bytes = 0.0  # that came within ``SLOWED_S``
         self.next_s = began_s
         self.hold_s = FIRST_HOLD_S
 
     def count_bytes(self, from_s: float, to_s: float) -> float:
         """The bytes that have come between two times."""
         return self._held_at(to_s) - self._held_at(from_s)
+
+    def has_slowed(self, now_s: float) -> bool:
+        """Whether its rate is clearly below its best one."""
+        lately = self.count_bytes(now_s - SLOWED_S, now_s)
+        self.best_bytes = max(self.best_bytes, lately)
+        return lately < SLOWED * self.best_bytes
 
     def _held_at(self, when_s: float) -> float:
         before_s, before = self.looks[0]
@@ -164,7 +175,9 @@ class SegmentGrowth:
         window_s = min(_window_s(signs.usual_s), flowed_s / 2)
         lately = file.count_bytes(now_s - window_s, now_s)
         grows = lately > GROWS * file.count_bytes(now_s - 2 * window_s, now_s - window_s)
-        if now_s < file.next_s or flowed_s < FIRST_TRIPS * signs.usual_s or grows:
+        has_slowed = file.has_slowed(now_s)
+        is_early = flowed_s < FIRST_TRIPS * signs.usual_s or len(file.looks) < LEAST_LOOKS
+        if now_s < file.next_s or is_early or grows:
             return 1
         if not signs.has_lost:
             file.is_open = True
@@ -172,7 +185,10 @@ class SegmentGrowth:
         if signs.stands_in_queue:
             file.probed_queue_s = signs.queue_s
             return LOOK
-        if now_s - file.queued_s < max(LATELY_S, LATELY_TRIPS * signs.usual_s):
+        refill_s = max(LATELY_S, LATELY_TRIPS * signs.usual_s)
+        if not has_slowed and file.queued_s > file.began_s:
+            refill_s = max(refill_s, _refill_s(lately / window_s, signs.usual_s))
+        if now_s - max(file.queued_s, file.began_s) < refill_s:
             return 1  # TCP fills and empties a queue again and again: look when it is full
         file.step_bps, file.judged_s = lately / window_s, now_s + max(STEP_S, STEP_TRIPS * signs.usual_s)
         return FEW
@@ -195,6 +211,11 @@ class SegmentGrowth:
                 file.is_open = True
             else:
                 file.wait(now_s)
+
+
+def _refill_s(rate_bps: float, usual_s: float) -> float:
+    """How long TCP takes to fill a queue again after a loss: CUBIC's K (RFC 9438, 4.2) with its constants."""
+    return float((0.75 * rate_bps * usual_s / PACKET_BYTES) ** (1 / 3))
 
 
 def _window_s(usual_s: float) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cfetch.app.free_space import count_record_bytes
 from cfetch.base.config.settings import Settings
 from cfetch.base.secret import printable
 from cfetch.engine.placement.batches import Cut, cut
@@ -22,7 +23,11 @@ def foresee_room(plan: Plan, volumes: Volumes, settings: Settings) -> list[str]:
     """
     if len(volumes.roots) < 2 or not len(plan) or (disks := volumes.disks()) is None:
         return []
-    rooms = [max(0, room - reserve_bytes(room)) for _, room in disks]
+    record_bytes = count_record_bytes(len(plan), volumes, settings)  # on the first of the disks
+    reserves = [
+        max(reserve_bytes(room), 0 if number else record_bytes) for number, (_, room) in enumerate(disks)
+    ]
+    rooms = [max(0, room - reserve) for (_, room), reserve in zip(disks, reserves, strict=True)]
     free = ", ".join(f"{size(room)} free on {printable(name, 1000)}" for name, room in disks)
     if plan.sizes_unknown == len(plan):
         return [f"space: no size is stated, so it is not known whether all files will fit: {free}"]

@@ -33,7 +33,7 @@ def foresee_room(plan: Plan, volumes: Volumes, settings: Settings) -> list[str]:
         return [f"space: no size is stated, so it is not known whether all files will fit: {free}"]
     if not plan.sizes_unknown and plan.total_bytes <= min(rooms):  # millions of entries are not cut for this
         return [f"space: {size(plan.total_bytes)} will fit; no disk will be full: {free}"]
-    cuts = cut(plan.sizes, plan.batch_of, share=settings.batch_share)
+    cuts = cut(plan.sizes, plan.batch_of, fraction=settings.batch_share)
     batches: Sequence[int] = cuts.bytes
     seen = foresee(batches, rooms)
     if seen.homeless:

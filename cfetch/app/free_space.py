@@ -37,8 +37,8 @@ def fit_to_room(plan: "Frozen", volumes: Volumes, settings: Settings) -> Setting
     """
     free_bytes = volumes.free_bytes()
     count = len(volumes.roots)
-    share = settings.batch_share if count > 1 else 0.0
-    most_bytes = plan.total_bytes * (1 + max(share * count, plan.names_batches))  # pieces are a batch
+    fraction = settings.batch_share if count > 1 else 0.0
+    most_bytes = plan.total_bytes * (1 + max(fraction * count, plan.names_batches))  # pieces are a batch
     record_bytes = count_record_bytes(len(plan), volumes, settings)
     reserve_bytes = max(DISK_RESERVE_BYTES, record_bytes)
     if free_bytes is None or most_bytes <= free_bytes - reserve_bytes:
@@ -60,7 +60,7 @@ def fit_to_room(plan: "Frozen", volumes: Volumes, settings: Settings) -> Setting
             f"for {room_bytes:,} (a reserve of {reserve_bytes:,} set aside{records}); free some space or "
             "choose another --to. Nothing was downloaded"
         )
-    from cfetch.engine.placement.batches import fit_share  # only where the space is scarce
+    from cfetch.engine.placement.batches import fit_fraction  # only where the space is scarce
 
-    fitting = fit_share(settings.batch_share, plan.total_bytes, spare_bytes, count)
+    fitting = fit_fraction(settings.batch_share, plan.total_bytes, spare_bytes, count)
     return replace(settings, batch_share=fitting) if count > 1 else settings

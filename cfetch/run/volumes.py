@@ -64,7 +64,7 @@ class Volumes:
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
         destinations must be the volumes that they were, and a single one gets a label too. ``keep_free``: of
-        each directory's space, bytes (int) or a share (float), which parts do not take.
+        each directory's space, bytes (int) or a fraction (float), which parts do not take.
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
@@ -108,7 +108,7 @@ class Volumes:
             self.refused.append((str(root), fault))
 
     def _open_directory(self, root: Path, sharers: int) -> Directory:
-        volume = Directory(root, share=sharers, keep_free=self._keep_free)
+        volume = Directory(root, sharers=sharers, keep_free=self._keep_free)
         try:
             if self._has_labels:
                 self._labels.check(root)

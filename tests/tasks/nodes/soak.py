@@ -39,7 +39,7 @@ CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last 
 
 
 class Report(msgspec.Struct):
-    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these.
+    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a fraction of these.
 
     ``copies``: shares that an idle node has claimed while another one had them. ``children``: processes of
     nodes that were killed. ``leaders``: those of the nodes that were hurt which led. ``tidied_later``: plans

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from cfetch.base.config.settings import Settings
+from cfetch.base.config.settings import Settings, cap_concurrency
 from cfetch.base.errors import ConfigError
 
 DestinationPaths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -37,6 +37,7 @@ class Usual(NamedTuple):
             "to": self.to,
             "header": self.headers or None,
             "concurrency": self.concurrency,
+            "max_concurrency": settings.max_concurrency,
             "per_host": self.per_host,
             "limit_rate": self.limit_rate,
             "max_attempts": None if self.retries is None else _count_attempts(self.retries),
@@ -45,8 +46,7 @@ class Usual(NamedTuple):
             "existing": self.existing,
             "max_failures": self.max_failures,
         }
-        if settings.max_concurrency is None:
-            given["max_concurrency"] = self.concurrency  # who says 16 means 16, also if that is the default
+        cap_concurrency(given)
         given = {name: value for name, value in given.items() if value is not None}
         return replace(settings, **given) if given else settings
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cfetch.app.free_space import count_record_bytes
 from cfetch.base.config.settings import Settings
 from cfetch.base.secret import printable
 from cfetch.engine.placement.batches import Cut, cut
@@ -22,13 +23,17 @@ def foresee_room(plan: Plan, volumes: Volumes, settings: Settings) -> list[str]:
     """
     if len(volumes.roots) < 2 or not len(plan) or (disks := volumes.disks()) is None:
         return []
-    rooms = [max(0, room - reserve_bytes(room)) for _, room in disks]
+    record_bytes = count_record_bytes(len(plan), volumes, settings)  # on the first of the disks
+    reserves = [
+        max(reserve_bytes(room), 0 if number else record_bytes) for number, (_, room) in enumerate(disks)
+    ]
+    rooms = [max(0, room - reserve) for (_, room), reserve in zip(disks, reserves, strict=True)]
     free = ", ".join(f"{size(room)} free on {printable(name, 1000)}" for name, room in disks)
     if plan.sizes_unknown == len(plan):
         return [f"space: no size is stated, so it is not known whether all files will fit: {free}"]
     if not plan.sizes_unknown and plan.total_bytes <= min(rooms):  # millions of entries are not cut for this
         return [f"space: {size(plan.total_bytes)} will fit; no disk will be full: {free}"]
-    cuts = cut(plan.sizes, plan.batch_of, share=settings.batch_share)
+    cuts = cut(plan.sizes, plan.batch_of, fraction=settings.batch_share)
     batches: Sequence[int] = cuts.bytes
     seen = foresee(batches, rooms)
     if seen.homeless:

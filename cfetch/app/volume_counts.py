@@ -72,8 +72,10 @@ def _correct(root: Path, advance: Advance, *, writes: bool) -> int:
     names_all = True
     with ReadOnlyTree(root) as tree:
         for record in read_all(root):
-            if isinstance(record, Unread) or record.paths is None:
-                names_all &= isinstance(record, Unread)
+            if isinstance(record, Unread):
+                continue
+            if record.paths is None:
+                names_all = False
                 continue
             named.update(record.paths)
             sizes = {path: size_of(tree, path) for path in record.paths}

@@ -168,7 +168,7 @@ class PreparedMoves:
         if len(records) < len(group.ids):
             raise LocalFault(f"its record on {source} is gone; see who else works there")
         self._labels.put(target)
-        with closing(Directory(source, share=2)) as directory:
+        with closing(Directory(source, sharers=2)) as directory:
             move_batch(directory, target, records, advance)
 
     def _stay(self, number: int, why: str) -> StayedBatch:
@@ -308,7 +308,7 @@ def open_occupied(
         writable = [standing.root for standing in standings if standing.state != "read-only"]
         directories = []
         for root in writable:
-            directory = Directory(root, share=len(roots))
+            directory = Directory(root, sharers=len(roots))
             stack.callback(directory.close)
             directories.append(directory)
         _occupy_all(directories, settings, pause, note)

@@ -83,14 +83,14 @@ class ActiveAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutorView(msgspec.Struct, frozen=True, kw_only=True):
     """One executor of a run on a cluster: tasks under way, files ended, bytes a second now.
 
-    ``share``: its speed as a share of the others' speed, if the executor is slow as a whole; else None.
+    ``fraction``: its speed as a fraction of the others' speed, if the executor is slow as a whole; else None.
     """
 
     name: str
     tasks: int
     files: int
     rate_bps: float
-    share: float | None
+    fraction: float | None
 
 
 class VolumeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,10 +200,10 @@ class StragglerCancelled(Event, frozen=True, kw_only=True):
 
 
 class ExecutorSlow(Event, frozen=True, kw_only=True):
-    """All files of ``executor`` come at ``share`` of the others' speed; it uses its own baseline now."""
+    """All files of ``executor`` come at ``fraction`` of the others' speed; it uses its own baseline now."""
 
     executor: str
-    share: float
+    fraction: float
 
 
 class UrlRefreshed(Event, frozen=True, kw_only=True):

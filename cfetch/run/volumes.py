@@ -64,7 +64,7 @@ class Volumes:
 
         ``write_timeout_s``: how long a disk or an object store may take to answer. ``mounted``: all
         destinations must be the volumes that they were, and a single one gets a label too. ``keep_free``: of
-        each directory's space, bytes (int) or a share (float), which parts do not take.
+        each directory's space, bytes (int) or a fraction (float), which parts do not take.
         """
         self._has_labels = mounted or len(roots) > 1
         self.roots = tuple(roots)
@@ -108,7 +108,7 @@ class Volumes:
             self.refused.append((str(root), fault))
 
     def _open_directory(self, root: Path, sharers: int) -> Directory:
-        volume = Directory(root, share=sharers, keep_free=self._keep_free)
+        volume = Directory(root, sharers=sharers, keep_free=self._keep_free)
         try:
             if self._has_labels:
                 self._labels.check(root)
@@ -145,6 +145,14 @@ class Volumes:
         """
         return [volume.root / STATE_NAME for volume in self.local] or [self._state]
 
+    @property
+    def have_state(self) -> bool:
+        """Whether the run's own state is on one of the directories."""
+        return any(map(self._is_with_state, self.local))
+
+    def _is_with_state(self, volume: Directory) -> bool:
+        return volume.root / STATE_NAME == self._state
+
     def free_bytes(self) -> int | None:
         """The free space of all of them together; None: one of them has no known limit.
 
@@ -170,6 +178,7 @@ class Volumes:
     def disks(self) -> list[tuple[str, int]] | None:
         """The file systems of the directories, by their names, with the room for files on each.
 
+        The one with the state comes first.
         Parts count as room, since the run continues them. None: a store, or a file
         system that does not say it, has no known limit. Raises LocalFault.
         """
@@ -177,7 +186,7 @@ class Volumes:
             return None
         names: dict[int, list[str]] = {}
         rooms: dict[int, int] = {}
-        for volume in self.local:
+        for volume in sorted(self.local, key=self._is_with_state, reverse=True):
             with on_disk(volume.root):
                 device = self._ask(volume.root, volume.root.stat).st_dev
                 kept = self._ask(volume.root, partial(_disk_bytes, volume.root / STATE_NAME / ATTEMPTS))

@@ -65,7 +65,7 @@ def make_event_record(event: Event) -> EventRecord | None:
         case FallbackTriggered():
             return EventRecord(kind="fallback", t_s=t_s, reason=plural(event.stragglers, "straggler"))
         case ExecutorSlow():
-            reason = f"{100 * event.share:.0f} % of the others' speed"
+            reason = f"{100 * event.fraction:.0f} % of the others' speed"
             return EventRecord(kind="executor", t_s=t_s, host=event.executor, reason=reason)
     return None
 

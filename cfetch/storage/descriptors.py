@@ -92,8 +92,8 @@ class HeldDirectories:
     descriptor that ``directory`` has returned: hold ``lock`` while it is used.
     """
 
-    def __init__(self, root: Path, *, share: int = 1) -> None:
-        """``share``: the number of volumes that share the limit of directories. Raises OSError."""
+    def __init__(self, root: Path, *, sharers: int = 1) -> None:
+        """``sharers``: the number of volumes that share the limit of directories. Raises OSError."""
         self.lock = threading.RLock()
         self.root_fd = os.open(root, DIRECTORY & ~os.O_NOFOLLOW)
         self.is_shared = False  # True: a group shares the volume, and may use new directories too
@@ -103,7 +103,7 @@ class HeldDirectories:
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._names: OrderedDict[str, frozenset[bytes] | None] = OrderedDict()  # None: more than MOST_NAMES
         self._checked: set[str] | None = None  # directories that are checked already, within ``one_look``
-        self._most = max(1, directories_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // share)
+        self._most = max(1, directories_for(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) // sharers)
 
     def close(self) -> None:
         """Close all of them except the root."""

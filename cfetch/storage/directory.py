@@ -101,11 +101,11 @@ class Directory:
     """
 
     def __init__(
-        self, root: Path, staging: str | None = None, *, share: int = 1, keep_free: float = 0
+        self, root: Path, staging: str | None = None, *, sharers: int = 1, keep_free: float = 0
     ) -> None:
-        """``staging`` is created if it is missing, see ``stage``. ``share`` is as in ``HeldDirectories``.
+        """``staging`` is created if it is missing, see ``stage``. ``sharers`` is as in ``HeldDirectories``.
 
-        ``keep_free`` is not for this run: bytes (int), or a share of the file system (float).
+        ``keep_free`` is not for this run: bytes (int), or a fraction of the file system (float).
         """
         refuse_foreign_state(root / STATE_NAME)
         refuse_newer_state(root / STATE_NAME)
@@ -113,12 +113,12 @@ class Directory:
         self._keep_free = keep_free
         self.holds_files = self.lost_writes = self.is_forsaken = False
         self.staging = Staging(root)
-        self.refusals = NameRefusals(spares_entries=share == 1)
+        self.refusals = NameRefusals(spares_entries=sharers == 1)
         self._batches: set[str] = set()
         try:
             self._made_root = not root.exists()  # if a mount is dead, even this fails
             _make(root)
-            self._held = HeldDirectories(root, share=share)
+            self._held = HeldDirectories(root, sharers=sharers)
             self.sources = SourceRecords(root, self._held)
         except OSError as error:
             if os.path.exists(root) and not os.path.isdir(root):

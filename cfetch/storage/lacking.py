@@ -112,7 +112,7 @@ def find_free_bytes(descriptor: int, keep_free: float = 0) -> int | None:
 def count_free_bytes(usage: os.statvfs_result, keep_free: float = 0) -> int | None:
     """The free bytes in the answer of ``statvfs``; None: the file system does not say.
 
-    ``keep_free`` of them count as taken: bytes (int), or a share of the file system (float).
+    ``keep_free`` of them count as taken: bytes (int), or a fraction of the file system (float).
 
     Mounts of stores and some FUSE file systems report that they have no blocks at all.
     """

@@ -64,7 +64,7 @@ def move_batch(
     """
     record = _merge_records(records, str(source.root))
     paths = _paths_of(record)
-    with closing(Directory(target_root, f"{MOVES}/{record.id}", share=2)) as target:
+    with closing(Directory(target_root, f"{MOVES}/{record.id}", sharers=2)) as target:
         _refuse_taken(target, record, paths)
         try:
             target.records.draft(record.id, msgspec.json.encode(record))
@@ -163,7 +163,7 @@ def _undo_unfinished(root: Path, roots: Sequence[Path]) -> Iterator[Recovered]:
 
 @contextmanager
 def _open_both(source: Path, target: Path) -> Iterator[tuple[Directory, Directory]]:
-    with closing(Directory(source, share=2)) as first, closing(Directory(target, share=2)) as second:
+    with closing(Directory(source, sharers=2)) as first, closing(Directory(target, sharers=2)) as second:
         yield first, second
 
 

@@ -27,6 +27,9 @@ that holds the epoch, so a run whose plan was taken over cannot change it any mo
 a plan over removes the dead epoch's directories, so the old run can neither begin nor publish a file.
 Heartbeats and the table lock only decide when to try, and tell people who holds a plan.
 
+If one of several volumes is away, hangs or refuses just then, the run goes on without that fence there; what
+the dead run has left stays, with nothing else to remember it, and the next run that finds it removes it.
+
 When it fails: a crash at any step leaves an instant in one of the states of ``states.py``, and the next run
 continues from there; no code here ever looks at a final path. An observer judges a heartbeat by its counter,
 on its own monotonic clock; a process of this machine whose pid is gone is dead at once.

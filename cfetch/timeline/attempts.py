@@ -42,7 +42,11 @@ Salvage = Callable[[DeadAttempt], Collection[str]]
 
 
 class Attempts:
-    """The attempt directories on all volumes; each of ``volumes`` is a state directory. Raises OSError."""
+    """The attempt directories on all volumes; each of ``volumes`` is a state directory. Raises OSError.
+
+    What is removed is removed on each volume that lets it be: one that refuses keeps its own, until a later
+    run finds it there, and does not keep the others from being emptied.
+    """
 
     def __init__(self, volumes: Sequence[TimelineFiles]) -> None:
         self._volumes = volumes
@@ -52,14 +56,7 @@ class Attempts:
 
         Nothing can be written to a volume without it: a full one. Raises OSError if no volume can.
         """
-        refusals: list[OSError] = []
-        for files in self._volumes:
-            try:
-                _make(files, f"{ATTEMPTS}/{instant}/{epoch}")
-            except OSError as error:
-                refusals.append(error)
-        if refusals and len(refusals) == len(self._volumes):
-            raise refusals[0]
+        self._on_each(lambda _, files: _make(files, f"{ATTEMPTS}/{instant}/{epoch}"), needs_all=False)
 
     def exist(self, instant: str, below: int) -> bool:
         """Whether epochs lower than ``below`` have left anything."""
@@ -87,12 +84,15 @@ class Attempts:
         *,
         salvage: Salvage | None = None,
         gone_epoch: int | None = None,
+        needs_all: bool = True,
     ) -> None:
         """Remove all that epochs lower than ``below`` have left, except the parts that ``salvage`` keeps.
 
         ``gone_epoch``: the epoch whose owner can write no more. It may run twice, and twice at a time.
+        Without ``needs_all`` one of several volumes may refuse: a dead owner cannot write there either.
         """
-        for volume, files in enumerate(self._volumes):
+
+        def empty_volume(volume: int, files: TimelineFiles) -> None:
             for name in _dead_directories(files, instant, below):
                 path = f"{ATTEMPTS}/{instant}/{name}"
                 owner, _, origin = name.partition("-")
@@ -105,17 +105,38 @@ class Attempts:
                     _empty(files, directory, keep, kept_in, move=is_owners and int(owner) == gone_epoch)
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
 
+        self._on_each(empty_volume, needs_all=needs_all)
+
     def end(self, instant: str, below: int) -> None:
         """Remove all that epochs lower than ``below`` have left, and the mark, as the instant is over."""
-        self.roll_back(instant, below)
-        self.unmark(instant)
+        try:
+            self.roll_back(instant, below)
+        finally:
+            self.unmark(instant)
 
     def unmark(self, instant: str) -> None:
         """Remove the mark of a killed run; for the owner of a timeline in which the instant is over."""
-        for files in self._volumes:
+
+        def unmark_volume(_: int, files: TimelineFiles) -> None:
             with suppress(FileNotFoundError):
                 files.unlink(f"{ATTEMPTS}/{instant}/{ELSEWHERE}")
             self._remove_if_empty(files, f"{ATTEMPTS}/{instant}")
+
+        self._on_each(unmark_volume)
+
+    def _on_each(self, step: Callable[[int, TimelineFiles], None], *, needs_all: bool = True) -> None:
+        """Take a step on every volume, also after one that refuses; raise the first refusal afterwards.
+
+        Without ``needs_all`` only if all refuse.
+        """
+        refusals: list[OSError] = []
+        for volume, files in enumerate(self._volumes):
+            try:
+                step(volume, files)
+            except OSError as error:
+                refusals.append(error)
+        if refusals and (needs_all or len(refusals) == len(self._volumes)):
+            raise refusals[0]
 
     def keep_task(self, instant: str, epoch: int, task: int, salvage: Salvage, *, move: bool = True) -> None:
         """Keep the parts of a dead task for another task of the same, live epoch.

@@ -32,7 +32,7 @@ def empty(
                     files.rename(f"{path}/{name}", f"{kept_in}/{name}")
                     continue
                 else:
-                    files.copy(f"{path}/{name}", f"{kept_in}/{name}")
+                    _copy(files, f"{path}/{name}", f"{kept_in}/{name}")
             with suppress(FileNotFoundError):
                 files.unlink(f"{path}/{name}")
         try:
@@ -47,3 +47,16 @@ def empty(
     raise LocalFault(
         f"{path} of a dead run fills as fast as it is emptied; see who writes there, and stop it"
     )
+
+
+def _copy(files: TimelineFiles, old: str, new: str) -> None:
+    """Copy a part, unless the disk has no room for two of it: then it is fetched again.
+
+    Otherwise the plan could never be continued there, although its files would fit.
+    """
+    try:
+        files.copy(old, new)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        files.unlink(new)

@@ -109,7 +109,7 @@ def start(
         return claim
     execution = Execution(table, claim, on_lost)
     try:
-        execution._clear_up(salvage)
+        execution._clear_up(salvage, needs_all=False)  # one of several volumes may have become read-only
         execution._begin()
     except BaseException:
         execution.release()
@@ -144,7 +144,7 @@ def roll_back(table: Table, instant: str, *, remove: bool = False) -> None:
         raise UsageError(f"plan {instant} is completed; there is nothing to roll back")
     execution = Execution(table, claim, lambda _: None)
     try:
-        execution._clear_up(None)
+        execution._clear_up(None, needs_all=True)
         table.attempts.unmark(instant)
         if remove:
             execution.abandon()
@@ -312,7 +312,7 @@ class Execution:
         self._beating.stop()
         self._pulse.end()
 
-    def _clear_up(self, salvage: Salvage | None) -> None:
+    def _clear_up(self, salvage: Salvage | None, *, needs_all: bool) -> None:
         """Roll back what dead epochs have left."""
         if not self._rollbacks:
             return
@@ -327,6 +327,7 @@ class Execution:
                         below=self.epoch,
                         salvage=salvage,
                         gone_epoch=self._gone_epoch,
+                        needs_all=needs_all,
                     )
         except FileNotFoundError:
             raise self._explain_loss(TAKEN_OVER) from None

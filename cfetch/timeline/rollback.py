@@ -115,10 +115,16 @@ def finish(
     below: int,
     salvage: Salvage | None,
     gone_epoch: int | None,
+    needs_all: bool,
 ) -> None:
-    """Bring a rollback of an immutable plan to its end; the caller is the plan's owner in epoch ``below``."""
+    """Bring a rollback of an immutable plan to its end; the caller is the plan's owner in epoch ``below``.
+
+    ``needs_all`` as in ``Attempts.roll_back``; what a volume keeps then is found there by a later run.
+    """
     entry, record = rollback
-    table.attempts.roll_back(record.target, below, salvage=salvage, gone_epoch=gone_epoch)
+    table.attempts.roll_back(
+        record.target, below, salvage=salvage, gone_epoch=gone_epoch, needs_all=needs_all
+    )
     with on_this_machine(f"cannot complete rollback {entry.instant}"):
         while True:
             with suppress(FileNotFoundError):  # a stopped owner woke up and moved the rollback

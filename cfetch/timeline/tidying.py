@@ -5,7 +5,7 @@ It watches no heartbeat, and rolls nothing back: ``clean.py`` does.
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import msgspec
 
@@ -67,10 +67,6 @@ def _sweep(table: Table, now_s: float) -> None:
             return False  # this is no instant's name, so it is not ours
         return table.node.wall() - instant_wall_s(instant) >= ORPHAN_AGE_S
 
-    for instant in filter(is_over, table.attempts.instants()):
-        marked_s = table.attempts.marked_s(instant)
-        if instant in entries or marked_s is None or now_s - marked_s >= LOST_AGE_S:
-            table.attempts.end(instant, _EVERY_EPOCH)
     for home in filter(None, (table.files, table.scratch)):
         _sweep_frozen(table, home, is_over, now_s)
     files = table.files
@@ -82,6 +78,11 @@ def _sweep(table: Table, now_s: float) -> None:
         ]
         old = [path for path in _temporary(table) if now_s - _modified_s(table, path, now_s) >= ORPHAN_AGE_S]
     files.unlink_all([*(f"{HEARTBEATS}/{name}" for name in beats), *old])
+    with ExitStack() as each:  # last, and all of them: one of several volumes may refuse
+        for instant in filter(is_over, table.attempts.instants()):
+            marked_s = table.attempts.marked_s(instant)
+            if instant in entries or marked_s is None or now_s - marked_s >= LOST_AGE_S:
+                each.callback(table.attempts.end, instant, _EVERY_EPOCH)
 
 
 def _sweep_frozen(table: Table, files: TimelineFiles, is_over: Callable[[str], bool], now_s: float) -> None:

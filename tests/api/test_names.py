@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 import cfetch
+from cfetch.api.keywords import Usual
+from cfetch.base.config.settings import GROWN, Settings
 
 USUAL = (
     "headers=None, concurrency=None, per_host=None, limit_rate=None, retries=None, timeout=None, proxy=None, "
@@ -79,3 +81,10 @@ def test_the_import_costs_nothing():
     loaded = json.loads(subprocess.check_output([sys.executable, "-S", "-c", code], text=True))
     assert [name for name in loaded if name.startswith("cfetch")] == ["cfetch"]
     assert {"aiohttp", "asyncio", "msgspec", "typing"} & {*loaded} == set()
+
+
+def test_a_concurrency_that_a_keyword_states_is_the_most():
+    """As on the command line: also the default's number, unless the settings state a maximum."""
+    assert Usual(concurrency=16).lay_over(None).most_at_once == 16
+    assert Usual(concurrency=16).lay_over(Settings(max_concurrency=32)).most_at_once == 32
+    assert Usual().lay_over(None).most_at_once == GROWN

@@ -1,9 +1,12 @@
 """The space that a plan needs: what counts as space, and what follows when there is little."""
 
+from contextlib import closing
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cfetch.app import free_space
 from cfetch.app.download import prepare
 from cfetch.app.free_space import DISK_RESERVE_BYTES
 from cfetch.base.config.settings import Settings
@@ -19,7 +22,7 @@ KIB = 1 << 10
 def prepared_with(tmp_path, monkeypatch):
     """Prepare a plan of 40 files of 100 KiB for several directories with so much free space each."""
 
-    def go(free_bytes, *, volumes=2, part_bytes=0, batches=0, notes=False):
+    def go(free_bytes, *, volumes=2, part_bytes=0, batches=0, notes=False, **more):
         monkeypatch.setattr(Directory, "free_bytes", lambda _: free_bytes)
         manifest = tmp_path / "m.csv"
         lines = (f"http://h.test/{n},{100 * KIB},{'b' if n < batches else ''}\n" for n in range(40))
@@ -28,7 +31,7 @@ def prepared_with(tmp_path, monkeypatch):
         part = to[0] / ".cfetch/attempts/20260101T000000000Z-0000/1/h0"
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(bytes(part_bytes))
-        with prepare(str(manifest), Settings(to=tuple(map(str, to))), env={}) as prepared:
+        with prepare(str(manifest), Settings(to=tuple(map(str, to)), **more), env={}) as prepared:
             return list(prepared.notes) if notes else prepared._settings.batch_share
 
     return go
@@ -65,6 +68,35 @@ def test_a_run_over_several_volumes_says_before_whether_it_will_fit(prepared_wit
         "will not all fit: after 0 B (0 %) no disk has room for 1 batch; the largest of them, 'b'," in short
     )
     assert "needs 3.4 MiB, and the most that a disk has left is 2.9 MiB" in short
+
+
+def test_the_records_of_many_files_need_room_too(prepared_with, monkeypatch, tmp_path):
+    """On the disk with the state alone, and only if they are written there."""
+    monkeypatch.setattr(free_space, "RECORD_BYTES", 1 << 20)
+    for elsewhere in ({"metrics": str(tmp_path / "metrics.jsonl")}, {"state": str(tmp_path / "state")}):
+        assert prepared_with(25 << 20, volumes=1, **elsewhere)
+    assert prepared_with(45 << 20, volumes=1)
+    with pytest.raises(
+        LocalFault, match="a reserve of 41,943,040 set aside for the metrics, which --metrics"
+    ):
+        prepared_with(43 << 20, volumes=1)
+    disks = {"v0": 41 << 20, "v1": 100 << 20}
+    monkeypatch.setattr(Volumes, "disks", lambda self: list(disks.items()))
+    monkeypatch.setattr(Volumes, "free_bytes", lambda self: 1 << 30)
+    [near] = prepared_with(0, notes=True)
+    assert "v0 1.0 MiB left of 41.0 MiB" in near
+    [apart] = prepared_with(0, notes=True, state=str(tmp_path / "state"))
+    assert "3.9 MiB will fit" in apart
+
+
+def test_the_disk_with_the_state_is_the_first(tmp_path):
+    """Whichever directory was named first: the records take room there."""
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for state in roots:
+        with closing(Volumes(roots, state=state / ".cfetch", write_timeout_s=9.0)) as volumes:
+            assert volumes.have_state
+            [(name, _)] = volumes.disks() or []
+            assert name.startswith(f"{state} and ")
 
 
 def test_two_directories_of_one_disk_are_one_disk(prepared_with):

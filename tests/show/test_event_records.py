@@ -19,7 +19,7 @@ KEPT = [
     ev.HostPaused(t_s=1.0, host="h", pause_s=2.0, reason="failed 8 times in a row", is_failing=True),
     ev.BreakerClosed(t_s=1.0, host="h"),
     ev.FallbackTriggered(t_s=1.0, stragglers=10, threshold=10),
-    ev.ExecutorSlow(t_s=1.0, executor="e", share=0.25),
+    ev.ExecutorSlow(t_s=1.0, executor="e", fraction=0.25),
 ]
 
 

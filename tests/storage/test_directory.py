@@ -16,6 +16,7 @@ from cfetch.storage.etags import is_hash, is_same
 from cfetch.storage.part import Part
 from cfetch.storage.source_records import ATTRIBUTE, SUPERSEDED, set_source, source_of
 from cfetch.storage.sources_in_state import name_records
+from cfetch.storage.standing_files import StandingFiles
 from cfetch.storage.volume_values import SourceRecord
 from tests.engine.drive import entry_of, tree
 
@@ -396,3 +397,12 @@ def test_a_file_that_replaces_one_with_a_record_has_one_too(volume, root, had_re
     published(volume, "a", digest=True)
     source = volume.sources.find(safe_path("a"))
     assert (source and source.size_bytes) == (len(DATA) if had_record else None)
+
+
+def test_what_a_list_with_hashes_has_brought_has_no_record(volume):
+    """A list with sizes and other links recognises it; one that states neither brings it once more."""
+    published(volume, "a", digest=True)
+    bare, sized = (entry_of(0, "a", DATA, size=size, host="another") for size in (False, True))
+    assert StandingFiles(volume).find([bare, sized]) == [None, "size"]
+    published(volume, "a", size=False)
+    assert StandingFiles(volume).find([entry_of(0, "a", DATA, size=False), sized]) == ["none", None]

@@ -179,6 +179,35 @@ def test_a_copied_part_keeps_its_mode(real):
     assert (real.root / "kept").stat().st_mode & 0o777 == 0o664
 
 
+def test_a_copy_has_the_holes_of_its_part(real):
+    """Else it could take far more room than the part, of which the disk may have as much only once."""
+    real.create("part", b"first")
+    with (real.root / "part").open("r+b") as part:
+        part.seek(5 << 20)
+        part.write(b"last")
+        part.truncate(9 << 20)
+    real.copy("part", "copy")
+    part, copy = (real.root / name for name in ("part", "copy"))
+    assert copy.read_bytes() == part.read_bytes()
+    assert copy.stat().st_blocks * 512 < 4 << 20
+
+
+def test_a_part_of_which_the_disk_has_no_room_for_two_is_given_up(real, monkeypatch):
+    """The next run fetches it again; else it could never begin, though its files would fit."""
+
+    def copy(old, new):
+        real.create(new, b"torn")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    attempts = Attempts([real])
+    attempts.make("i", 1)
+    real.create("attempts/i/1/part", b"whole")
+    monkeypatch.setattr(real, "copy", copy)
+    attempts.roll_back("i", 2, salvage=lambda dead: dead.names)
+    assert real.names("attempts/i") == ["2-1"]
+    assert real.names("attempts/i/2-1") == []
+
+
 def test_a_torn_copy_does_not_replace_what_was_copied_whole(real):
     """Its maker is gone and could be moved, but the one from the directory where it was written was first."""
     for path, data in (("attempts/i/3", b"whole"), ("attempts/i/5-3", b"wh")):

@@ -236,7 +236,7 @@ def test_IC_a_rollback_that_has_moved_on_is_still_brought_to_its_end(processes):
     with x.lock.hold():
         rollback = schedule_rollback(x, instant, Kind.IMMUTABLE)
     x.store.move(rollback[0], Transition.CLAIM)
-    finish(x, rollback, below=2, salvage=None, gone_epoch=None)
+    finish(x, rollback, below=2, salvage=None, gone_epoch=None, needs_all=True)
     assert processes.names() == ["download.requested", "rollback.completed"]
 
 

@@ -268,7 +268,7 @@ class OneDirectory(Attempts):
     def exist(self, instant, below):
         return False
 
-    def roll_back(self, instant, below, *, salvage=None, gone_epoch=None):
+    def roll_back(self, instant, below, *, salvage=None, gone_epoch=None, needs_all=True):
         files = self._volumes[0]
         for name in FILES:
             with contextlib.suppress(FileNotFoundError):
@@ -278,15 +278,15 @@ class OneDirectory(Attempts):
 class NoFence(Attempts):
     """Known bad: dead attempts are left as they are."""
 
-    def roll_back(self, instant, below, *, salvage=None, gone_epoch=None):
+    def roll_back(self, instant, below, *, salvage=None, gone_epoch=None, needs_all=True):
         """Later, perhaps."""
 
 
 class AlwaysMoves(Attempts):
     """Known bad: parts of owners that may live are moved, with files that those may have open."""
 
-    def roll_back(self, instant, below, *, salvage=None, gone_epoch=None):
-        super().roll_back(instant, below, salvage=salvage, gone_epoch=below - 1)
+    def roll_back(self, instant, below, *, salvage=None, gone_epoch=None, needs_all=True):
+        super().roll_back(instant, below, salvage=salvage, gone_epoch=below - 1, needs_all=needs_all)
 
 
 def with_attempts(kind):

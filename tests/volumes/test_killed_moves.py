@@ -29,7 +29,7 @@ def move_and_die(scene, step, calls):
 
     records = [record for record in read_records(source) if isinstance(record, BatchRecord)]
     with (
-        closing(Directory(source, share=2)) as opened,
+        closing(Directory(source, sharers=2)) as opened,
         patch.object(Directory, step, die),
         pytest.raises(KeyboardInterrupt),
     ):

@@ -481,7 +481,7 @@ async def test_a_file_that_somebody_put_on_the_target_stays(tmp_path):
 
     records = [record for record in read_records(source) if isinstance(record, BatchRecord)]
     with (
-        closing(Directory(source, share=2)) as opened,
+        closing(Directory(source, sharers=2)) as opened,
         patch.object(Directory, "publish", die),
         pytest.raises(KeyboardInterrupt),
     ):

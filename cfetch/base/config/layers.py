@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cfetch.base.config.kinds import OptionKind
 from cfetch.base.config.option_table import FORMULA, PRESETS
-from cfetch.base.config.settings import KINDS, Settings
+from cfetch.base.config.settings import KINDS, Settings, cap_concurrency
 from cfetch.base.config.straggler import (
     PROPERTY_PREFIX,
     find_properties,
@@ -68,8 +68,8 @@ def resolve(
     if problems:
         raise ConfigError("\n".join(problems))
     note = _choose_policy(values, origins)
-    if values.get("max_concurrency") is None and origins["concurrency"].startswith(("--", ENV_PREFIX)):
-        values["max_concurrency"] = values["concurrency"]  # who says 16 means 16, also if that is the default
+    if origins["concurrency"].startswith(("--", ENV_PREFIX)):
+        cap_concurrency(values)
     settings = Settings(**values)
     if settings.mitigation:
         notes = [note, _unread(settings, origins)]

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 GROWN = 64  # downloads at a time, at most, if the user sets no number
 
 
+def cap_concurrency(values: dict[str, Any]) -> None:
+    """Let a ``concurrency`` that the user states be the maximum, unless that is stated too.
+
+    Who says 16 means 16, although the default is 16 and grows.
+    """
+    if values.get("max_concurrency") is None:
+        values["max_concurrency"] = values["concurrency"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(OptionTable):
     """The options of ``cfetch download``, checked: ``Settings(concurrency=32, limit_rate="10M")``.

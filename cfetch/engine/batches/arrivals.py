@@ -74,15 +74,15 @@ class BatchQueues:
 class Arrivals:
     """Batches arrive one after the other: the largest first, or in the order of the manifest.
 
-    ``share`` of all bytes: the most for a batch.
+    ``fraction`` of all bytes: the most for a batch.
     """
 
     def __init__(
-        self, entries: Entries, volumes: Sequence[Volume], *, share: float, largest_first: bool = True
+        self, entries: Entries, volumes: Sequence[Volume], *, fraction: float, largest_first: bool = True
     ) -> None:
         self._entries = entries
         self._volumes = volumes
-        self._cut = cut(entries.sizes, entries.batch_of, share=share, largest_first=largest_first)
+        self._cut = cut(entries.sizes, entries.batch_of, fraction=fraction, largest_first=largest_first)
         self._next = 0
         self._ahead: deque[Batch] = deque()  # the next batches, whose files have been looked for
         self._looks = 1  # batches in the next look

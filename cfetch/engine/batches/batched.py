@@ -59,7 +59,7 @@ class Batched:
         arrivals = Arrivals(
             entries,
             volumes,
-            share=placing.batch_share if has_several else 0.0,
+            fraction=placing.batch_share if has_several else 0.0,
             largest_first=mode is Mode.FINISH or not has_several,
         )
         queues = arrivals.queues

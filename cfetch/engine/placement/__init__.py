@@ -5,7 +5,7 @@ A batch is never divided and is committed as a whole on one volume. It goes to t
 
 Read in this order::
 
-    batches.py    cuts entries into batches: the manifest's own, or by a share of the bytes
+    batches.py    cuts entries into batches: the manifest's own, or by a fraction of the bytes
     chooser.py    one choice: a cost for each volume, or the reason why it is no candidate
     books.py     the books: each batch, each volume's load, which volume may take which batch
     deadlines.py  when a batch without a volume is given up

@@ -9,9 +9,9 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-SHARE = 0.02  # of all bytes: the fullest of eight volumes is at most 14 % above the mean
+FRACTION = 0.02  # of all bytes: the fullest of eight volumes is at most 14 % above the mean
 MOST_FILES = 1000  # with more files in a commit, small files would wait long for their names
-SMALLEST_SHARE = 0.0001  # 10,000 batches; each costs a record and a look at every volume
+SMALLEST_FRACTION = 0.0001  # 10,000 batches; each costs a record and a look at every volume
 NOT_YET = 0xFFFFFFFF  # no entry of this named batch has been met so far
 
 
@@ -37,27 +37,27 @@ class Cut(NamedTuple):
         return self.members[self.start[batch] : self.start[batch + 1]]
 
 
-def fit_share(share: float, total_bytes: int, spare_bytes: int, volumes: int) -> float:
-    """The largest of ``share``, a half of it, a quarter and so on, with which all batches surely fit.
+def fit_fraction(fraction: float, total_bytes: int, spare_bytes: int, volumes: int) -> float:
+    """The largest of ``fraction``, a half of it, a quarter and so on, with which all batches surely fit.
 
     On each volume less than one batch of space may remain unused, so ``volumes`` batches must not exceed the
     space to spare. It is halved, not computed, so that a later run with a little less space cuts the same
     batches.
     """
-    while share * total_bytes * volumes > spare_bytes and share > SMALLEST_SHARE:
-        share /= 2
-    return share
+    while fraction * total_bytes * volumes > spare_bytes and fraction > SMALLEST_FRACTION:
+        fraction /= 2
+    return fraction
 
 
 def cut(
     sizes: Sequence[int],
     named: Sequence[int] | None,
     *,
-    share: float = SHARE,
+    fraction: float = FRACTION,
     most_files: int = MOST_FILES,
     largest_first: bool = True,
 ) -> Cut:
-    """Cut batches of at most ``share`` of all bytes and ``most_files`` files, unless they have names.
+    """Cut batches of at most ``fraction`` of all bytes and ``most_files`` files, unless they have names.
 
     ``sizes`` are bytes, -1 for unknown, which counts as the mean of the known ones, 1 at least. ``named`` is
     the number of each entry's named batch, from 0, or -1 for none. An entry as large as the cap is a batch of
@@ -66,7 +66,7 @@ def cut(
     """
     known = [size for size in sizes if size >= 0]
     mean = max(1, sum(known) // len(known)) if known else 1
-    cap = max(1, int(share * (sum(known) + mean * (len(sizes) - len(known)))))
+    cap = max(1, int(fraction * (sum(known) + mean * (len(sizes) - len(known)))))
     del known
     batch_of = array("I", bytes(4 * len(sizes)))
     totals, files, has_name = array("q"), array("I"), bytearray()

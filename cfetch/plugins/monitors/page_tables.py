@@ -6,7 +6,7 @@ from cfetch.base.events import ExecutorView, Progress, VolumeView
 from cfetch.base.secret import printable
 from cfetch.show.format import count, plural, rate, size
 from cfetch.show.live.executors import sort_by_trouble
-from cfetch.show.live.trouble_texts import share_text
+from cfetch.show.live.trouble_texts import fraction_text
 from cfetch.show.live.volumes import by_trouble
 from cfetch.show.page.document import AnySection, Cell, PageTable
 
@@ -88,8 +88,8 @@ def _list_executors(executors: Sequence[ExecutorView]) -> PageTable:
 
 
 def _executor_state(executor: ExecutorView) -> Cell:
-    if executor.share is not None:
-        return Cell(text=f"▲ slow: {share_text(executor.share)}", tone="bad")
+    if executor.fraction is not None:
+        return Cell(text=f"▲ slow: {fraction_text(executor.fraction)}", tone="bad")
     return Cell(text="● ok") if executor.tasks else Cell(text="◌ idle", tone="dim")
 
 

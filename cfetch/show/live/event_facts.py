@@ -32,10 +32,10 @@ from cfetch.base.secret import printable
 from cfetch.show.format import duration, failed_where, kind_word, plural, sizes
 from cfetch.show.live.fact import Fact, Level
 from cfetch.show.live.trouble_texts import (
+    fraction_text,
     min_rate_text,
     pause_text,
     rescue_text,
-    share_text,
     slowdown_end_text,
     width_text,
 )
@@ -97,10 +97,10 @@ def _pause_fact(event: HostPaused) -> Fact:
 def _executor_fact(event: ExecutorSlow) -> Fact:
     name = printable(event.executor)
     text = (
-        f"executor {name} is slow: {share_text(event.share)}; "
+        f"executor {name} is slow: {fraction_text(event.fraction)}; "
         "its files are not begun anew there, copies of its tasks elsewhere help"
     )
-    return _fact(event, "executor_slow", "warning", text, executor=name, share=round(event.share, 3))
+    return _fact(event, "executor_slow", "warning", text, executor=name, share=round(event.fraction, 3))
 
 
 def _width_fact(event: WidthChanged) -> Fact:

@@ -5,7 +5,7 @@ from rich.text import Text
 from cfetch.base.events import ExecutorView
 from cfetch.base.secret import printable
 from cfetch.show.format import cells, count, fit, percent, plural, rate, shorten
-from cfetch.show.live.trouble_texts import share_text
+from cfetch.show.live.trouble_texts import fraction_text
 
 _TASKS, _FILES, _RATE, _STATE = 6, 10, 10, 23  # "9999", "10,000,000", "1023 MiB/s", "▲ slow: 30 % of others"
 
@@ -33,10 +33,10 @@ def executors_line(executors: list[ExecutorView]) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("executors   ", "dim")
     text.append(f"{count(len(executors))}, {plural(sum(executor.tasks for executor in executors), 'task')}")
-    slow = [executor for executor in sort_by_trouble(executors) if executor.share is not None]
+    slow = [executor for executor in sort_by_trouble(executors) if executor.fraction is not None]
     if slow:
         text.append(f"; {len(slow)} slow: ", "bold yellow")
-        text.append(f"{shorten(slow[0].name, 30)}, {share_text(slow[0].share)}")
+        text.append(f"{shorten(slow[0].name, 30)}, {fraction_text(slow[0].fraction)}")
     return text
 
 
@@ -47,7 +47,7 @@ def _title(executors: list[ExecutorView]) -> str:
 
 def sort_by_trouble(executors: list[ExecutorView]) -> list[ExecutorView]:
     """Sort the executors: slow ones first, the slowest at the top; the others keep their order."""
-    return sorted(executors, key=lambda executor: (executor.share is None, executor.share or 0.0))
+    return sorted(executors, key=lambda executor: (executor.fraction is None, executor.fraction or 0.0))
 
 
 def _draw_row(executor: ExecutorView, name: int) -> Text:
@@ -57,14 +57,14 @@ def _draw_row(executor: ExecutorView, name: int) -> Text:
         f"{count(executor.files):>{_FILES}} "
     )
     text.append(f"{rate(executor.rate_bps):>{_RATE}} ")
-    if executor.share is None:
+    if executor.fraction is None:
         text.append("● ok" if executor.tasks else "◌ idle", "green" if executor.tasks else "dim")
     else:
-        text.append(f"▲ slow: {percent(executor.share)} of others", "bold yellow")
+        text.append(f"▲ slow: {percent(executor.fraction)} of others", "bold yellow")
     return text
 
 
 def _draw_rest(rest: list[ExecutorView]) -> Text:
-    slow = sum(executor.share is not None for executor in rest)
+    slow = sum(executor.fraction is not None for executor in rest)
     how = f"{slow} of them slow" if slow else f"{rate(sum(executor.rate_bps for executor in rest))} together"
     return Text(f"and {len(rest)} more, {how}", style="bold yellow" if slow else "dim", no_wrap=True)

@@ -167,7 +167,7 @@ class Facts:
         from cfetch.show.live.prediction import percent_text, predict, starting_text, total_text
 
         time_left = predict(view)
-        slow = sum(executor.share is not None for executor in event.executors)
+        slow = sum(executor.fraction is not None for executor in event.executors)
         resting = sum(volume.breaker == "open" for volume in event.volumes)
         counters = [
             (event.failed, f"{event.failed:,} failed"),
@@ -208,7 +208,7 @@ class Facts:
             data["tasks"] = sum(executor.tasks for executor in event.executors)
             data["executors"] = len(event.executors)
             data["executors_slow"] = [
-                printable(executor.name) for executor in event.executors if executor.share is not None
+                printable(executor.name) for executor in event.executors if executor.fraction is not None
             ]
         return Fact(event.t_s, "progress", "info", text, data)
 

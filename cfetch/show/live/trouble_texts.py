@@ -49,7 +49,7 @@ def describe_trouble(event: Event) -> tuple[NoteKind, str, str] | None:
         case BreakerClosed():
             return "in use", event.volume or event.host or "", "in use again"
         case ExecutorSlow():
-            return "executor", event.executor, f"slow: {share_text(event.share)}"
+            return "executor", event.executor, f"slow: {fraction_text(event.fraction)}"
         case WidthChanged():
             return "width", event.host, f"{width_text(event)}: {event.reason}"
         case SlowdownSeen():
@@ -84,9 +84,9 @@ def rescue_text(event: RescueGivenUp) -> str:
     return f"left alone from now on: {plural(event.rescues, 'rescue')} did not help"
 
 
-def share_text(share: float | None) -> str:
+def fraction_text(fraction: float | None) -> str:
     """The speed of a slow executor, compared with the others."""
-    return f"{percent(share or 0.0)} of the others' speed"
+    return f"{percent(fraction or 0.0)} of the others' speed"
 
 
 def width_text(event: WidthChanged) -> str:

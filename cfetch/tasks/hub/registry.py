@@ -239,5 +239,5 @@ class TaskRegistry:
             tasks=len(executor.tasks),
             files=executor.files,
             rate_bps=sum(self._tasks[number].rate_bps for number in executor.tasks),
-            share=self._slow.get(name),
+            fraction=self._slow.get(name),
         )

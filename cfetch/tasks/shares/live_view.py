@@ -47,9 +47,11 @@ class LiveView:
     def show(self, seen: ClusterView, volumes: Sequence[VolumeView] = ()) -> None:
         """Emit the run's numbers, from the hub's view of its tasks; ``volumes``: if there are several."""
         for executor in seen.executors:
-            if executor.share is not None and executor.name not in self._slow:
+            if executor.fraction is not None and executor.name not in self._slow:
                 self._slow.add(executor.name)
-                self._emit(ExecutorSlow(t_s=self._now_s(), executor=executor.name, share=executor.share))
+                self._emit(
+                    ExecutorSlow(t_s=self._now_s(), executor=executor.name, fraction=executor.fraction)
+                )
         for host, slots in seen.resetting.items():
             before = self._limits.get(host, self._slots)
             if slots != before:

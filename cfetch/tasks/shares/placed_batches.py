@@ -82,7 +82,9 @@ class PlacedBatches:
         mode = Mode(options.mode)
         volumes = self._volumes = list(placing.open_volumes())
         self._names = [volume.name for volume in volumes]
-        self._arrivals = Arrivals(plan, volumes, share=options.batch_share, largest_first=mode is Mode.FINISH)
+        self._arrivals = Arrivals(
+            plan, volumes, fraction=options.batch_share, largest_first=mode is Mode.FINISH
+        )
         self._placer = Placer(
             len(volumes),
             mode=mode,

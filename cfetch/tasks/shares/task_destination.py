@@ -160,7 +160,7 @@ def _stage(destination: TaskDestination, task: str) -> tuple[Path, Directory]:
 
 def _stage_if_possible(destination: TaskDestination, task: str) -> tuple[Path, Directory]:
     """The same at one of several: one that takes no parts, a full disk, still has files that stand there."""
-    parts, directory = Path(destination.fence, task), Directory(Path(destination.root), share=2)
+    parts, directory = Path(destination.fence, task), Directory(Path(destination.root), sharers=2)
     with suppress(OSError, LocalFault):
         make_directory(parts, 0o700)
         directory.stage(str(parts.relative_to(Path(destination.root, STATE_NAME))))

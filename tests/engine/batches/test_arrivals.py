@@ -28,7 +28,7 @@ def test_the_last_batch_has_arrived_when_the_volumes_have_answered():
     async def main():
         volume: Any = SlowVolume("v")
         entries: Any = ListPlan([entry_of(0, "f", b"four", batch="b")])
-        arrivals = Arrivals(entries, [volume], share=0.0)
+        arrivals = Arrivals(entries, [volume], fraction=0.0)
         task = asyncio.create_task(arrivals.next(lambda *_: None))
         await asyncio.sleep(1.0)
         assert not arrivals.is_over
@@ -57,7 +57,7 @@ def test_a_volume_that_hangs_is_not_waited_for_with_each_batch():
         volumes: Any = [SimVolume("v"), HangingVolume("w")]
         volumes[1].answers = asyncio.Event()
         entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(9)])
-        arrivals = Arrivals(entries, volumes, share=0.0)
+        arrivals = Arrivals(entries, volumes, fraction=0.0)
         names = []
         while not arrivals.is_over:
             names.append((await arrivals.next(lambda *_: None)).name)
@@ -85,7 +85,7 @@ def test_one_look_serves_many_batches():
         volume: Any = CountingVolume("v")
         entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(40)])
         HELD.update(batch_id([entries.entry(n)]) for n in (3, 33))
-        arrivals = Arrivals(entries, [volume], share=0.0)
+        arrivals = Arrivals(entries, [volume], fraction=0.0)
         held = []
         while not arrivals.is_over:
             batch = await arrivals.next(lambda *_: None)
@@ -102,7 +102,7 @@ def test_a_look_is_at_few_files():
         volume: Any = CountingVolume("v")
         plan = [entry_of(n, f"f{n}", b"four", batch=f"b{n // 200}") for n in range(600)]
         entries: Any = ListPlan(plan)
-        arrivals = Arrivals(entries, [volume], share=0.0)
+        arrivals = Arrivals(entries, [volume], fraction=0.0)
         while not arrivals.is_over:
             await arrivals.next(lambda *_: None)
         assert volume.looks == 3
@@ -124,7 +124,7 @@ def test_what_a_slow_volume_holds_is_seen():
     async def main():
         volume: Any = HoldingVolume("v")
         entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(40)])
-        arrivals = Arrivals(entries, [volume], share=0.0)
+        arrivals = Arrivals(entries, [volume], fraction=0.0)
         return [bool((await arrivals.next(lambda *_: None)).standing) for _ in range(40)]
 
     assert run_virtual(main()) == [True] * 40
@@ -149,7 +149,7 @@ def test_a_volume_that_fails_once_is_asked_about_the_other_batches_again():
         volume: Any = FailingVolume("v")
         failed: list[int] = []
         entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(40)])
-        arrivals = Arrivals(entries, [volume], share=0.0)
+        arrivals = Arrivals(entries, [volume], fraction=0.0)
         batches = [await arrivals.next(lambda index, _: failed.append(index)) for _ in range(40)]
         return failed, [n for n, batch in enumerate(batches) if not batch.standing]
 
@@ -163,7 +163,7 @@ def test_a_volume_that_hangs_for_a_while_is_asked_once_it_answers():
         volumes: Any = [SimVolume("v"), BusyVolume("w")]
         volumes[1].answers = asyncio.Event()
         entries: Any = ListPlan([entry_of(n, f"f{n}", b"four", batch=f"b{n}") for n in range(9)])
-        arrivals = Arrivals(entries, volumes, share=0.0)
+        arrivals = Arrivals(entries, volumes, fraction=0.0)
         homes = [(await arrivals.next(lambda *_: None)).home for _ in range(2)]
         volumes[1].answers.set()
         await asyncio.sleep(0.1)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cfetch.engine.placement.batches import SHARE, SMALLEST_SHARE, cut, fit_share
+from cfetch.engine.placement.batches import FRACTION, SMALLEST_FRACTION, cut, fit_fraction
 from cfetch.engine.placement.chooser import Mode, VolumeState, choose
 
 
@@ -14,8 +14,8 @@ def shape(result):
 
 
 def test_unnamed_entries_fill_a_batch_up_to_the_cap():
-    """The cap is a share of all bytes; exactly full is not too full."""
-    result = cut([10, 10, 5, 10, 10, 10, 5, 40], None, share=0.25)  # of 100: 25
+    """The cap is a fraction of all bytes; exactly full is not too full."""
+    result = cut([10, 10, 5, 10, 10, 10, 5, 40], None, fraction=0.25)  # of 100: 25
     assert shape(result) == [[0, 1, 2], [3, 4], [5, 6], [7]]
     assert list(result.bytes) == [25, 20, 15, 40]
     assert list(result.files) == [3, 2, 2, 1]
@@ -24,9 +24,9 @@ def test_unnamed_entries_fill_a_batch_up_to_the_cap():
 
 def test_a_large_entry_is_alone_and_closes_nothing():
     """At the cap is large already; the batch that is being filled goes on after it."""
-    result = cut([5, 25, 5, 30, 5, 30], None, share=0.25)
+    result = cut([5, 25, 5, 30, 5, 30], None, fraction=0.25)
     assert shape(result) == [[0, 2, 4], [1], [3], [5]]
-    assert shape(cut([0, 25, 75], None, share=0.25)) == [[0], [1], [2]]
+    assert shape(cut([0, 25, 75], None, fraction=0.25)) == [[0], [1], [2]]
 
 
 def test_the_number_of_files_is_a_cap_too():
@@ -37,7 +37,7 @@ def test_the_number_of_files_is_a_cap_too():
 
 def test_named_batches_are_never_cut():
     """However large; the others are filled beside them. Numbers are by first appearance."""
-    result = cut([10, 90, 10, 90, 10, 0], [-1, 1, -1, 1, 0, 1], share=0.1)
+    result = cut([10, 90, 10, 90, 10, 0], [-1, 1, -1, 1, 0, 1], fraction=0.1)
     assert shape(result) == [[0, 2], [1, 3, 5], [4]]
     assert list(result.named) == [0, 1, 1]
     assert list(result.bytes) == [20, 180, 10]
@@ -69,15 +69,15 @@ entries = st.lists(st.tuples(st.integers(-1, 60), st.integers(-1, 3)), max_size=
 
 
 @given(entries, st.floats(0.01, 1.0), st.integers(1, 6))
-def test_every_cut_keeps_its_laws(rows, share, most_files):
+def test_every_cut_keeps_its_laws(rows, fraction, most_files):
     """Each entry is in one batch; names stay whole; the rest is under both caps or alone."""
     names = sorted({name for _, name in rows if name >= 0})
     sizes = [size for size, _ in rows]
     named = [names.index(name) if name >= 0 else -1 for _, name in rows]
-    result = cut(sizes, named, share=share, most_files=most_files)
+    result = cut(sizes, named, fraction=fraction, most_files=most_files)
     known = [size for size in sizes if size >= 0]
     counted = [size if size >= 0 else max(1, sum(known) // len(known) if known else 1) for size in sizes]
-    cap = max(1, int(share * sum(counted)))
+    cap = max(1, int(fraction * sum(counted)))
     batches = shape(result)
     assert sorted(entry for batch in batches for entry in batch) == list(range(len(rows)))
     assert [batch[0] for batch in batches] == sorted(batch[0] for batch in batches)
@@ -117,10 +117,10 @@ def test_nearly_full_volumes_get_smaller_batches():
     """400 files of 1 MiB for 12 volumes of 37 MiB: with fifty batches two of them would fit nowhere."""
     sizes, rooms = [1 << 20] * 400, [37 << 20] * 12
     spare = sum(rooms) - sum(sizes)
-    assert place_all(cut(sizes, None, share=SHARE), rooms) == 16 << 20
-    share = fit_share(SHARE, sum(sizes), spare, len(rooms))
-    assert place_all(cut(sizes, None, share=share), rooms) == 0
-    assert fit_share(SHARE, sum(sizes), 10 * sum(sizes), len(rooms)) == SHARE
+    assert place_all(cut(sizes, None, fraction=FRACTION), rooms) == 16 << 20
+    fraction = fit_fraction(FRACTION, sum(sizes), spare, len(rooms))
+    assert place_all(cut(sizes, None, fraction=fraction), rooms) == 0
+    assert fit_fraction(FRACTION, sum(sizes), 10 * sum(sizes), len(rooms)) == FRACTION
 
 
 @given(
@@ -130,14 +130,16 @@ def test_nearly_full_volumes_get_smaller_batches():
 )
 def test_all_batches_fit_whatever_the_sizes(files, count, most):
     """If the files are small against the space that is left: a file is never divided."""
-    spare = count * max(*files, round(sum(files) * SMALLEST_SHARE))
-    share = fit_share(most, sum(files), spare, count)
+    spare = count * max(*files, round(sum(files) * SMALLEST_FRACTION))
+    fraction = fit_fraction(most, sum(files), spare, count)
     rooms = [-(-(sum(files) + spare) // count)] * count
-    assert place_all(cut(files, None, share=share), rooms) == 0
+    assert place_all(cut(files, None, fraction=fraction), rooms) == 0
 
 
 def test_a_later_run_cuts_the_same_batches():
     """Though a record and the metrics have taken some of the space meanwhile."""
     assert (
-        fit_share(SHARE, 1 << 40, 1 << 36, 8) == fit_share(SHARE, 1 << 40, (1 << 36) - (1 << 20), 8) < SHARE
+        fit_fraction(FRACTION, 1 << 40, 1 << 36, 8)
+        == fit_fraction(FRACTION, 1 << 40, (1 << 36) - (1 << 20), 8)
+        < FRACTION
     )

@@ -329,7 +329,7 @@ def test_volumes_and_executors_are_tables_with_those_in_trouble_first():
     state = PageState()
     broken = volume("/d2", breaker="open", reason="No space <b>", bytes_done=150, load_files=0)
     executors = [
-        ExecutorView(name=f"worker-{n}", tasks=2, files=n, rate_bps=1e6, share=0.2 if n == 90 else None)
+        ExecutorView(name=f"worker-{n}", tasks=2, files=n, rate_bps=1e6, fraction=0.2 if n == 90 else None)
         for n in range(99)
     ]
     for event in (started(), progress(1.0, volumes=[volume("/d1"), broken], executors=executors)):

@@ -69,7 +69,7 @@ class Simulation:
                 tasks=(index + 1) % 5,
                 files=(self.counts["done"] + index) // len(self.executors),
                 rate_bps=(index + 1) % 5 * (8 if self.share(index, t_s) else 37) * MIB,
-                share=self.share(index, t_s),
+                fraction=self.share(index, t_s),
             )
             for index, name in enumerate(self.executors)
         ]
@@ -96,7 +96,7 @@ class Simulation:
                 yield from self.volumes.step(t_s)
             for index, name in enumerate(self.executors):
                 if self.share(index, t_s) and not self.share(index, t_s - TICK_S):
-                    yield ev.ExecutorSlow(t_s=t_s, executor=name, share=self.share(index, t_s))
+                    yield ev.ExecutorSlow(t_s=t_s, executor=name, fraction=self.share(index, t_s))
             yield from self.step(t_s)
             yield self.progress(t_s)
 

@@ -41,8 +41,8 @@ def test_a_slow_executor_keeps_its_own_baseline_and_is_named():
     orders = hub.answer(beat(3, executor="b"), COMPARED_S)
     assert orders == Orders(median_bps=None)
     assert hub.answer(beat(1, executor="a"), COMPARED_S) == Orders(median_bps=10 * MIB)
-    shares = {one.name: one.share for one in hub.view(COMPARED_S).executors}
-    assert shares == {"a": None, "b": pytest.approx(0.1)}
+    fractions = {one.name: one.fraction for one in hub.view(COMPARED_S).executors}
+    assert fractions == {"a": None, "b": pytest.approx(0.1)}
 
 
 def test_what_has_just_begun_says_nothing_of_its_speed():
@@ -51,7 +51,7 @@ def test_what_has_just_begun_says_nothing_of_its_speed():
     hub.answer(beat(1, executor="a", **samples(10, 20)), 0.0)
     young = [attempt(n, elapsed_s=1.9) for n in range(9)]
     hub.answer(beat(2, executor="b", active=[*young, attempt(9, size_bytes=None)]), 1.0)
-    assert all(one.share is None for one in hub.view(COMPARED_S).executors)
+    assert all(one.fraction is None for one in hub.view(COMPARED_S).executors)
 
 
 def test_a_silent_task_is_no_more():
@@ -205,7 +205,7 @@ def test_an_executor_that_is_gone_is_compared_with_no_other():
     hub.answer(beat(1, executor="a", over=True), 1.0)
     later_s = 2 * SILENT_S
     hub.answer(beat(2, executor="b", **samples(1, 20)), later_s)
-    assert all(one.share is None for one in hub.view(later_s + COMPARED_S).executors)
+    assert all(one.fraction is None for one in hub.view(later_s + COMPARED_S).executors)
 
 
 def test_a_host_that_resets_further_connections_is_leased_to_all_tasks():

@@ -1,6 +1,9 @@
 """Several nodes on one plan after the other, killed, stopped and ended at random; then a look at it all.
 
-With several volumes, one of them fills up, becomes read-only, hangs and goes at random too.
+With several volumes, one of them fills up, becomes read-only, hangs and goes at random too. If it is hurt
+when the plan is completed, or when the run began that completed it, that run can remove nothing there:
+parts of dead tasks and marks stay where they are, and nothing else remembers them. So they may lie there, and
+nowhere else, until a later run tidies up. The soak lets one do that, and then nothing may be left.
 """
 
 import os
@@ -18,7 +21,6 @@ import msgspec
 
 from cfetch.plugins.lab.bench.content import Synthetic, pieces
 from cfetch.show.metrics_reading import read_metrics
-from cfetch.timeline.attempts import ELSEWHERE
 from cfetch.timeline.records import Beat
 from tests.crash.process import started
 from tests.crash.scene import KIB, MIB, TIMEOUT_S, Children, Job, Scene, serving
@@ -37,10 +39,11 @@ CODES = {0, -signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM}  # the last 
 
 
 class Report(msgspec.Struct):
-    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a share of these.
+    """What came of all plans. ``twice``: bytes sent beyond those of the files, as a fraction of these.
 
     ``copies``: shares that an idle node has claimed while another one had them. ``children``: processes of
-    nodes that were killed. ``leaders``: those of the nodes that were hurt which led.
+    nodes that were killed. ``leaders``: those of the nodes that were hurt which led. ``tidied_later``: plans
+    after which a later run had to remove something from the volume that is hurt.
     """
 
     plans: int = 0
@@ -50,6 +53,7 @@ class Report(msgspec.Struct):
     children: int = 0
     leaders: int = 0
     volumes_hurt: int = 0
+    tidied_later: int = 0
     stopped: int = 0
     ended: int = 0
     mean_twice: float = 0.0
@@ -104,15 +108,22 @@ class Place:
             problems += [
                 f"{path} is wrong" for path in there if path.read_bytes() != b"".join(pieces(content))
             ]
-        for root in (*self.looked, self.state.parent):
-            parts = (
-                root.glob(".cfetch/attempts/**/*") if root in self.looked else self.state.glob("plans/*/*/*")
-            )
-            files = [path for path in parts if path.is_file()]
-            if root not in self.roots:  # it may have been away at the end: the next run removes the mark
-                files = [path for path in files if path.name != ELSEWHERE]
-            problems += [f"{path} is left" for path in files]
-        return problems
+        for root in self.looked:
+            problems += [f"{path} is left" for path in _list_files(root, ".cfetch/attempts/**/*")]
+        return problems + [f"{path} is left" for path in _list_files(self.state, "plans/*/*/*")]
+
+    def tidy_later(self, mount: Mount) -> bool:
+        """Whether the mount has kept something; then it is well again, and the next run may come."""
+        if not _list_files(mount.below, ".cfetch/attempts/**/*"):
+            return False
+        mount.rule("well")
+        words = ["-m", "cfetch", "plan", "clean", *self.words]  # it tidies up as the end of a download does
+        subprocess.run([sys.executable, *words], check=True, capture_output=True, timeout=TIMEOUT_S)
+        return True
+
+
+def _list_files(root: Path, pattern: str) -> list[Path]:
+    return [path for path in root.glob(pattern) if path.is_file()]
 
 
 class _Crowd:
@@ -261,6 +272,8 @@ def _play(place: Place, dice: random.Random, report: Report, nodes: int, hurting
                 report.wrong.append(f"plan {report.plans} does not end")
                 break
         crowd.end()
+        if mount is not None:
+            report.tidied_later += place.tidy_later(mount)
     report.copies += len(copies)
 
 

@@ -48,8 +48,8 @@ class Counted(msgspec.Struct):
 class Report(msgspec.Struct):
     """What came of all rounds.
 
-    ``twice``: bytes sent beyond those of the files, as a share of these; what a process had not read when it
-    was killed does not count.
+    ``twice``: bytes sent beyond those of the files, as a fraction of these; what a process had not read when
+    it was killed does not count.
     """
 
     rounds: int = 0
@@ -84,9 +84,9 @@ def soak(
     """So many rounds, each in a directory of its own below ``folder``; more if nothing was killed in them.
 
     A run may be over before its turn to be killed comes, as no machine is as quick as another.
-    ``twice``: the share of all bytes that may come twice for each kill.
+    ``twice``: the fraction of all bytes that may come twice for each kill.
     """
-    dice, report, shares = random.Random(seed), Report(), []
+    dice, report, fractions = random.Random(seed), Report(), []
     names = {f"l/{n}": 4 * MIB for n in range(large)} | {f"s/{n}": 16 * KIB for n in range(small)}
     files = {name: Counted(Synthetic(name, size)) for name, size in names.items()}
     job = Job(files, hashed=tuple(files))
@@ -102,13 +102,13 @@ def soak(
             kills, unread_bytes = _play_round(scene, dice, report)
             sent_bytes = sum(content.sent_bytes for content in files.values()) - unread_bytes
             more = sent_bytes / job.total_bytes - 1
-            shares.append(more)
+            fractions.append(more)
             report.rounds += 1
             problems = scene.wrong() + scene.missing() + scene.debris()
             if more > twice * max(1, kills):
                 problems.append(f"{more:.1%} of the bytes came twice, with {kills} kills")
             report.wrong += [f"round {number}: {problem}" for problem in problems]
-    report.most_twice, report.mean_twice = max(shares), sum(shares) / len(shares)
+    report.most_twice, report.mean_twice = max(fractions), sum(fractions) / len(fractions)
     return report
 
 

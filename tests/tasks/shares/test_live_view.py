@@ -75,12 +75,12 @@ def test_an_executor_is_called_slow_once():
     """When it is first seen to be, and not each time that it is shown."""
     events: list[Event] = []
     view = LiveView(1, Tally().live, Account(), lambda: 7.0, events.append, slots=16)
-    fast = ExecutorView(name="a", tasks=1, files=0, rate_bps=9.0, share=None)
-    slow = ExecutorView(name="b", tasks=1, files=0, rate_bps=1.0, share=0.1)
+    fast = ExecutorView(name="a", tasks=1, files=0, rate_bps=9.0, fraction=None)
+    slow = ExecutorView(name="b", tasks=1, files=0, rate_bps=1.0, fraction=0.1)
     for executors in ([fast], [fast, slow], [fast, slow]):
         view.show(EMPTY_VIEW._replace(executors=executors))
     assert [event for event in events if not isinstance(event, Progress)] == [
-        ExecutorSlow(t_s=7.0, executor="b", share=0.1)
+        ExecutorSlow(t_s=7.0, executor="b", fraction=0.1)
     ]
     assert [len(event.executors) for event in events if isinstance(event, Progress)] == [1, 2, 2]
 

@@ -185,7 +185,7 @@ def bring_rows(work: PieceWork, table: pa.Table, *, task: int) -> Iterator[pa.Re
         )
         return
     with bring_to_scratch(work, rows, task) as (receipt, root):
-        work.add(_count_too_large(work, rows, receipt))
+        work.add(count_too_large(work, rows, receipt))
         yield from join_results(work, table, rows, receipt, root)
 
 
@@ -222,10 +222,10 @@ def bring_to_scratch(work: PieceWork, rows: UrlRows, task: int) -> Iterator[tupl
         yield _bring_alone(work, wanted, task, destination, root / STATE_NAME / "receipts"), root
 
 
-def _count_too_large(work: PieceWork, rows: UrlRows, receipt: ShareResult) -> TaskTally:
+def count_too_large(work: PieceWork, rows: UrlRows, receipt: ShareResult) -> TaskTally:
     """The files that came, or were not asked for, and are failures as they have more than the limit."""
-    limit = work.options.content_bytes
-    assert limit is not None
+    if (limit := work.options.content_bytes) is None:
+        return TaskTally()
     came = sum(record.is_in_place and record.bytes > limit for record in receipt.records)
     return TaskTally(files=-came, failed=came + len(rows.entries) - len(receipt.records))
 

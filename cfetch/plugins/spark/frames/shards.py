@@ -31,6 +31,7 @@ from cfetch.plugins.spark.frames.pieces import (
     PIECE_BYTES,
     PIECE_ROWS,
     PieceWork,
+    count_too_large,
     join_results,
     list_wanted,
     make_scratch,
@@ -131,9 +132,9 @@ def stage_shards(job: ShardJob, group: Sequence[Planned], *, turn: Turn) -> list
     made = [_MadeShard(job, table, place) for place, table in group]
     names = [shard.name for shard in made]
     missing = _list_missing(job, made)
-    if job.work.totals is not None:
-        taken = sum(len(shard.entries) for shard in made) - sum(len(shard.entries) for shard in missing)
-        job.work.totals.add(TaskTally(files=taken, skipped=taken))
+    taken = sum(len(shard.entries) for shard in made) - sum(len(shard.entries) for shard in missing)
+    faults = sum(len(shard.rows.faults) for shard in made)
+    job.work.add(TaskTally(files=taken, skipped=taken, failed=faults))
     if missing:
         with make_scratch() as scratch:
             _bring_shards(job, missing[::-1] if turn.attempt else missing, turn, scratch)
@@ -161,6 +162,7 @@ class _MadeShard:
     def write(self, result: ShareResult, spool: Spool, scratch: Path) -> None:
         """Write it to the stage, by way of ``scratch`` if it becomes objects. Raises LocalFault."""
         job, store = self._job, self._job.store
+        job.work.add(count_too_large(job.work, self.rows, result))
         if store is not None:
             own = job._replace(root=scratch / self.name)
             with on_disk(scratch):

@@ -461,6 +461,23 @@ def test_what_a_dead_job_has_left_is_counted_by_itself(origin, tmp_path, monkeyp
     )
 
 
+@pytest.mark.parametrize("size_column", [None, "size"])
+def test_totals_count_rows_with_a_fault_and_files_above_the_limit(origin, tmp_path, monkeypatch, size_column):
+    """As the table does, whether the size was stated before or came with the file; and as ``download``."""
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: Context(0))
+    small, *_, large = sorted(FILES, key=lambda name: len(FILES[name]))
+    links = ["not a link", *(origin.url + name for name in (small, large))]
+    rows = [{"url": link, "size": str(len(FILES.get(link.removeprefix(origin.url), "")))} for link in links]
+    names = {"names": ["url", "size"], "path_column": None, "hash_column": None, "size_column": size_column}
+    limit = str(len(FILES[large]) - 1)
+    writer = writer_of(tmp_path, ParquetSink, content_limit=limit, **names)
+    message = writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
+    assert (message.tally.files, message.tally.failed) == (1, 2)
+    publish(writer, *message.names)
+    table = pq.read_table(tmp_path / "set/00000.parquet")
+    assert table["status"].to_pylist() == ["failed", "done", "failed"]
+
+
 def test_two_jobs_with_the_same_rows(origin, tmp_path):
     """A shard that both have made is published once, and the second job says so, before it publishes any."""
     first, second = writer_of(tmp_path), writer_of(tmp_path)

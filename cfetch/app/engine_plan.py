@@ -25,27 +25,30 @@ if TYPE_CHECKING:
 LOCAL = "local"  # the core's own engines, in this process and in others
 
 
+class LargeManifest(NamedTuple):
+    """A manifest that an engine prepares by itself; ``name``: in messages.
+
+    ``directory``: for its plan; ``rejected``: for the table of wrong rows, if there are any. ``progress``
+    gets the number of good rows. ``folding``: which names are one file at the destination.
+    """
+
+    manifest: str
+    name: str
+    settings: Settings
+    directory: Path
+    rejected: Path
+    progress: Callable[[int], None] | None
+    folding: Folding
+
+
 class EnginePlugin(Protocol):
     """What the core asks of an engine that runs elsewhere. It raises UsageError and LocalFault."""
 
     def is_large(self, path: Path, settings: Settings) -> bool:
         """Whether the engine prepares this manifest itself, as it is too large for one machine."""
 
-    def prepare(
-        self,
-        stack: ExitStack,
-        manifest: str,
-        name: str,
-        settings: Settings,
-        directory: Path,
-        rejected: Path,
-        progress: Callable[[int], None] | None,
-        folding: Folding,
-    ) -> "Frozen":
-        """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``.
-
-        ``folding``: which names are one file at the destination.
-        """
+    def prepare(self, stack: ExitStack, large: LargeManifest) -> "Frozen":
+        """Check and freeze a manifest; ``stack`` keeps what the download needs too."""
 
     def load_prepared(self, directory: Path) -> "Frozen":
         """Read what ``prepare`` has left in ``directory``."""

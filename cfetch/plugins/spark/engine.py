@@ -1,13 +1,12 @@
 """The engine ``spark``, as the core finds it by its name: see ``EnginePlugin``."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from cfetch.app.engine_plan import LargeManifest
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.entries import Frozen
-from cfetch.manifest.folding import Folding
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
 from cfetch.run.fresh_links import ManifestRef
@@ -24,21 +23,11 @@ class SparkPlugin:
 
         return is_large(path, count_local_slots(settings.spark_master or "local[*]"))
 
-    def prepare(
-        self,
-        stack: ExitStack,
-        manifest: str,
-        name: str,
-        settings: Settings,
-        directory: Path,
-        rejected: Path,
-        progress: Callable[[int], None] | None,
-        folding: Folding,
-    ) -> Frozen:
+    def prepare(self, stack: ExitStack, large: LargeManifest) -> Frozen:
         """Check and freeze a manifest by a job."""
         from cfetch.plugins.spark.prepare.large import prepare_on_spark
 
-        return prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress, folding)
+        return prepare_on_spark(stack, large)
 
     def load_prepared(self, directory: Path) -> Frozen:
         """Read a plan that a job has prepared."""

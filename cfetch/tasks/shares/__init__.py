@@ -19,7 +19,6 @@ Nothing here knows PySpark.
              keep what a dead task has left                      salvage.py
     task     open the destination, a directory or a store        task_destination.py
              bring the share, report, leave its receipt          task.py
-             the same to a volume of the caller's own            apart.py
 
 Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/tasks/hub/receipts.py``,
 ``cfetch/tasks/hub/account.py``, ``protocol.py`` (pure: the state table; ``docs/protocol.md``),

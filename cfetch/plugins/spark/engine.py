@@ -2,15 +2,16 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cfetch.app.engine_plan import LargeManifest
-from cfetch.base.clock import Clock
+from cfetch.app.engine_plan import LargeManifest, RunContext
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.entries import Frozen
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
-from cfetch.run.fresh_links import ManifestRef
-from cfetch.run.volumes import Volumes
+
+if TYPE_CHECKING:
+    from cfetch.plugins.spark.cluster_run import SparkTasks
 
 
 class SparkPlugin:
@@ -35,37 +36,23 @@ class SparkPlugin:
 
         return load_prepared(directory)
 
-    def make_engine(
-        self,
-        plan: Frozen,
-        root: Path | str,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> Engine:
+    def make_engine(self, plan: Frozen, context: RunContext) -> Engine:
         """Make the engine that brings the plan by a job."""
         from cfetch.plugins.spark.cluster_run import SparkTasks
-        from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        return ShareEngine(
-            SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock)
-        )
+        return _drive(SparkTasks(plan, context.settings), plan, context.volumes.roots[0], context)
 
-    def make_placed_engine(
-        self,
-        plan: Plan,
-        volumes: Volumes,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> Engine:
+    def make_placed_engine(self, plan: Plan, context: RunContext) -> Engine:
         """Make the engine that brings the plan to several directories by a job."""
         from cfetch.plugins.spark.placed_run import PlacedSparkTasks
-        from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        tasks = PlacedSparkTasks(plan, volumes, settings, clock)
-        return ShareEngine(tasks, DriverSetup(plan, tasks.roots[0], state, settings, origin, clock))
+        tasks = PlacedSparkTasks(plan, context.volumes, context.settings, context.clock)
+        return _drive(tasks, plan, tasks.roots[0], context)
+
+
+def _drive(tasks: "SparkTasks", plan: Frozen, root: Path | str, context: RunContext) -> Engine:
+    from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
+
+    origin = context.renewal.origin
+    setup = DriverSetup(plan, root, context.state, context.settings, origin, context.clock)
+    return ShareEngine(tasks, setup)

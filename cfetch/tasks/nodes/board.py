@@ -154,9 +154,9 @@ class Board(ShareSource):
                     return turn
         return None
 
-    def fill(self, share: int) -> Share:
+    def fill(self, turn: Turn) -> Share:
         """All entries of the share: the leader may not know those that this node knows of."""
-        return self._cut.fill(share, Account())
+        return self._cut.fill(turn.share, Account())
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Claim the next turn of a share, as its process has died; None: another node has it now."""

@@ -175,7 +175,7 @@ def bring_share(
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(run_pool(spec, share, turn, reporter, on_life, beside))
+        fault, learned = runner.run(_run_pool(spec, share, turn, reporter, on_life, beside))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
@@ -189,7 +189,7 @@ def bring_apart(spec: RunSpec, share: Share, turn: Turn, beside: Beside, apart: 
     process. Raises LocalFault.
     """
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, _ = runner.run(run_pool(spec, share, turn, apart, lambda: None, beside))
+        fault, _ = runner.run(_run_pool(spec, share, turn, apart, lambda: None, beside))
     if fault is not None:
         raise fault
 
@@ -277,7 +277,7 @@ class Reporter:
         )
 
 
-async def run_pool(
+async def _run_pool(
     spec: RunSpec,
     share: Share,
     turn: Turn,

@@ -130,9 +130,8 @@ def stage_shards(job: ShardJob, group: Sequence[Planned], *, turn: Turn) -> list
     made = [_MadeShard(job, table, place) for place, table in group]
     names = [shard.name for shard in made]
     missing = _list_missing(job, made)
-    if job.work.totals is not None:
-        taken = sum(len(shard.entries) for shard in made) - sum(len(shard.entries) for shard in missing)
-        job.work.totals.add(TaskTally(files=taken, skipped=taken))
+    taken = sum(len(shard.entries) for shard in made) - sum(len(shard.entries) for shard in missing)
+    job.work.add(TaskTally(files=taken, skipped=taken))
     if missing:
         with make_scratch() as scratch:
             _bring_shards(job, missing[::-1] if turn.attempt else missing, turn, scratch)

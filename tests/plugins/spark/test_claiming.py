@@ -194,3 +194,13 @@ def test_the_fault_of_a_volume_moves_its_batches_and_that_of_a_machine_does_not(
         assert list(Path(spec.grants).iterdir()) == []
         dealer.end(ShareEnded(task=task))  # late
         assert len(placed.said) == 1
+
+
+@pytest.mark.parametrize("is_mine", [False, True])
+def test_what_no_other_volume_takes_ends_the_run_unless_a_copy_has_brought_it(tmp_path, is_mine):
+    """Its volume refuses the share; nobody asks for another one if its files stand already."""
+    with served(FILES) as origin, dealing(tmp_path, origin) as (_, placed, dealer):
+        placed.is_mine, placed.move = lambda turn: is_mine, lambda turn, fault: False
+        task = dealer.claim("a")
+        dealer.end(ShareEnded(task=task, fault=TaskFault("it is gone", is_volumes=True)))
+        assert str(dealer.failure) == ("it is gone" if is_mine else "None")

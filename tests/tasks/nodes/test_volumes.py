@@ -164,6 +164,20 @@ def test_a_dead_node_is_fenced_before_others_get_its_share(table):
     assert table.give() is None  # it has to come back under another name
 
 
+def test_a_volume_that_cannot_be_fenced_keeps_no_share(table):
+    """It fails: whoever gets the share next will say so."""
+
+    def fail(task, *, moves):
+        raise VolumeFault("Input/output error")
+
+    table.desk._bury_task = fail
+    assert table.give() == 1
+    table.beats.is_dead = True
+    table.said.clear()
+    table.hear()
+    assert table.said == [("read receipts",), ("bury", 1)]
+
+
 def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table):
     """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
     assert table.give() == 1

@@ -24,6 +24,7 @@ from cfetch.manifest.freezing import ManifestPart, Opened, freeze
 from cfetch.plugins.spark.share_files import SHARES, ShareFiles, file_name, write_shares
 from cfetch.tasks.hub.receipts import ReceiptReader, encode_report, share_receipt_name
 from cfetch.tasks.shares.cut import ExpectedPace, cut_shares
+from cfetch.tasks.shares.dealing import CutShares
 
 A_RECEIPT = 600  # files: a batch of docs/scale.md's simulation
 ROW_GROUPS = (1_000, 10_000, 100_000)
@@ -86,7 +87,7 @@ def _before(folder: Path, entries: int) -> list[tuple[str, str]]:
     found.append(("... memory at its peak, an entry", f"{peak / entries:.0f} bytes"))
     began_s = time.process_time()
     written = folder / "shares"
-    write_shares(written, plan, cut.list_members(range(entries)), [1] * len(cut.cost_s))
+    write_shares(written, CutShares(plan, cut.list_members(range(entries)), [1] * len(cut.cost_s)))
     found.append(("write the shares, an entry", f"{1e6 * (time.process_time() - began_s) / entries:.1f} µs"))
     found.append(
         (

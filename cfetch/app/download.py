@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from cfetch.app.engine_plan import (
     EnginePlan,
+    LargeManifest,
     RunContext,
     find_engine,
     frozen_elsewhere,
@@ -30,7 +31,6 @@ from cfetch.base.config.option_table import SLOTS
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError
 from cfetch.base.registry import load
-from cfetch.manifest.folding import Folding
 from cfetch.manifest.formats.detection import statement_id_of
 from cfetch.manifest.freezing import ManifestPart
 from cfetch.run.directories import (
@@ -113,10 +113,16 @@ def prepare(
             from cfetch.app.task_engines import check_for_preparing  # only Spark reads such manifests
 
             check_for_preparing(volumes, settings)
-            rejected = destinations.state / "rejected" / instant
-            plan = _freeze_by_spark(
-                stack, manifest, settings, directory / "prepared", rejected, progress, volumes.find_folding()
+            large = LargeManifest(
+                manifest,
+                shown_name(manifest),
+                settings,
+                directory / "prepared",
+                destinations.state / "rejected" / instant,
+                progress,
+                volumes.find_folding(),
             )
+            plan = frozen_elsewhere(find_engine(settings.engine).prepare(stack, large))
         origin = ManifestRef(manifest, statement, settings.base_url, settings.reading)
         if settings.clash == "rename":  # by the names alone nobody could tell which files are renamed
             origin = replace_fields(origin, folding=volumes.find_folding())
@@ -180,20 +186,6 @@ def make_prepared(
 
 def _make_api(settings: Settings, env: Mapping[str, str], clock: Clock) -> StatementApi:
     return StatementApi(settings.statement_host, env, make_network(settings.network, env), clock)
-
-
-def _freeze_by_spark(
-    stack: ExitStack,
-    manifest: str,
-    settings: Settings,
-    directory: Path,
-    rejected: Path,
-    progress: Callable[[int], None] | None,
-    folding: Folding,
-) -> EnginePlan:
-    name = shown_name(manifest)
-    prepare = find_engine(settings.engine).prepare
-    return frozen_elsewhere(prepare(stack, manifest, name, settings, directory, rejected, progress, folding))
 
 
 def fit_descriptors(settings: Settings, volumes: int) -> Settings:

@@ -15,7 +15,7 @@ from cfetch.base.registry import load
 from cfetch.manifest.folding import Folding
 from cfetch.manifest.plan import FILE_NAME, PREPARED_NAME, Plan, load_plan
 from cfetch.run.frame import Engine
-from cfetch.run.fresh_links import ManifestRef, Renewal
+from cfetch.run.fresh_links import Renewal
 from cfetch.run.volumes import Volumes
 from cfetch.wire.network import Network
 
@@ -25,42 +25,47 @@ if TYPE_CHECKING:
 LOCAL = "local"  # the core's own engines, in this process and in others
 
 
+class LargeManifest(NamedTuple):
+    """A manifest that an engine prepares by itself; ``name``: in messages.
+
+    ``directory``: for its plan; ``rejected``: for the table of wrong rows, if there are any. ``progress``
+    gets the number of good rows. ``folding``: which names are one file at the destination.
+    """
+
+    manifest: str
+    name: str
+    settings: Settings
+    directory: Path
+    rejected: Path
+    progress: Callable[[int], None] | None
+    folding: Folding
+
+
+class RunContext(NamedTuple):
+    """What a prepared plan has opened for the engine. ``state``: of the destination."""
+
+    volumes: Volumes
+    state: Path
+    settings: Settings
+    network: Network
+    renewal: Renewal
+    clock: Clock
+
+
 class EnginePlugin(Protocol):
     """What the core asks of an engine that runs elsewhere. It raises UsageError and LocalFault."""
 
     def is_large(self, path: Path, settings: Settings) -> bool:
         """Whether the engine prepares this manifest itself, as it is too large for one machine."""
 
-    def prepare(
-        self,
-        stack: ExitStack,
-        manifest: str,
-        name: str,
-        settings: Settings,
-        directory: Path,
-        rejected: Path,
-        progress: Callable[[int], None] | None,
-        folding: Folding,
-    ) -> "Frozen":
-        """Check and freeze a manifest into ``directory``, wrong rows into ``rejected``.
-
-        ``folding``: which names are one file at the destination.
-        """
+    def prepare(self, stack: ExitStack, large: LargeManifest) -> "Frozen":
+        """Check and freeze a manifest; ``stack`` keeps what the download needs too."""
 
     def load_prepared(self, directory: Path) -> "Frozen":
         """Read what ``prepare`` has left in ``directory``."""
 
-    def make_engine(
-        self,
-        plan: "Frozen",
-        root: Path | str,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> Engine:
-        """Make the engine that brings ``plan`` to ``root``."""
+    def make_engine(self, plan: "Frozen", context: RunContext) -> Engine:
+        """Make the engine that brings ``plan`` to the only destination."""
 
 
 def find_engine(name: str) -> EnginePlugin:
@@ -100,14 +105,3 @@ def load_frozen(stack: ExitStack, directory: Path) -> EnginePlan:
     if (directory / PREPARED_NAME).exists():
         return frozen_elsewhere(find_engine("spark").load_prepared(directory))
     return frozen_here(stack.enter_context(load_plan(directory)))
-
-
-class RunContext(NamedTuple):
-    """What a prepared plan has opened for the engine. ``state``: of the destination."""
-
-    volumes: Volumes
-    state: Path
-    settings: Settings
-    network: Network
-    renewal: Renewal
-    clock: Clock

@@ -1,7 +1,6 @@
 """Makes the engines that cut a plan for many tasks: processes of this machine, several machines, Spark."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from cfetch.app.engine_plan import LOCAL, EnginePlan, RunContext, find_engine
@@ -14,8 +13,6 @@ from cfetch.straggler.knowledge import Knowledge
 from cfetch.timeline.table import Table
 
 if TYPE_CHECKING:
-    from cfetch.base.clock import Clock
-    from cfetch.run.fresh_links import ManifestRef
     from cfetch.tasks.nodes.board import SharedJob
     from cfetch.tasks.nodes.engine import NodesEngine
     from cfetch.tasks.shares.driver import DriverSetup
@@ -29,17 +26,8 @@ NOT_HERE = (
 class PlacingEngine(Protocol):
     """What the core asks besides of an engine that brings a plan to several directories."""
 
-    def make_placed_engine(
-        self,
-        plan: Plan,
-        volumes: Volumes,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: "ManifestRef",
-        clock: "Clock",
-    ) -> Engine:
-        """Make the engine that brings ``plan`` to ``volumes``."""
+    def make_placed_engine(self, plan: Plan, context: RunContext) -> Engine:
+        """Make the engine that brings ``plan`` to all destinations."""
 
 
 def make_processes_engine(plan: Plan, context: RunContext, knowledge: Knowledge, processes: int) -> Engine:
@@ -119,14 +107,7 @@ def make_plugin_engine(plan: EnginePlan, context: RunContext) -> Engine:
         )
     if len(volumes.roots) > 1:
         return _make_placing_engine(plan, context)
-    return find_engine(engine).make_engine(
-        plan.frozen,
-        volumes.roots[0],
-        context.state,
-        context.settings,
-        origin=context.renewal.origin,
-        clock=context.clock,
-    )
+    return find_engine(engine).make_engine(plan.frozen, context)
 
 
 def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
@@ -142,15 +123,7 @@ def _make_placing_engine(plan: EnginePlan, context: RunContext) -> Engine:
         )
     if plan.here is None:
         raise ConfigError(NOT_HERE)
-    placing = cast("PlacingEngine", plugin)
-    return placing.make_placed_engine(
-        plan.here,
-        volumes,
-        context.state,
-        context.settings,
-        origin=context.renewal.origin,
-        clock=context.clock,
-    )
+    return cast("PlacingEngine", plugin).make_placed_engine(plan.here, context)
 
 
 def _check_for_spark(settings: Settings) -> None:

@@ -15,8 +15,8 @@ LOSSY = LinkSigns(TRIP_S, 1.1 * TRIP_S, has_lost=True)
 def play(signs, until_s, *, new_trip_s=None, faster=1.0, stops_s=9e9, slows_to=1.0, most=16, begins=True):
     """The answers, a look each tenth of a second: (second, answer). What is allowed begins at once.
 
-    ``faster``: times the rate with more connections; ``slows_to``: times the rate after 1.5 s. A look's piece is there after half a second;
-    no look begins unless ``begins``.
+    ``faster``: times the rate with more connections; ``slows_to``: times the rate after 1.5 s. A look's
+    piece is there after half a second; no look begins unless ``begins``.
     """
     growth, answers, attempts, held, look_ends_s, newest = SegmentGrowth(), [], 1, 0.0, 9e9, 0
     for tick in range(1, round(until_s * 10) + 1):
@@ -92,7 +92,7 @@ def test_a_queue_that_tcp_has_just_emptied_is_still_that_of_a_full_link():
 
 @pytest.mark.parametrize(("slows_to", "from_s", "until_s"), [(1.0, 7.5, 8.5), (0.3, 2.5, 3.5)])
 def test_after_a_queue_a_few_come_once_tcp_could_have_filled_it_again(slows_to, from_s, until_s):
-    """At 10 MiB/s that takes 6.6 s (CUBIC's K); sooner if the rate has fallen: the server limits it by now."""
+    """At 10 MiB/s that takes 6.6 s (CUBIC's K); sooner if the rate has fallen, as a server limits it."""
     answers = play(
         lambda now_s: QUEUED if now_s < 1.05 else LOSSY, 9.0, new_trip_s=2 * TRIP_S, slows_to=slows_to
     )

@@ -5,7 +5,8 @@ as a whole, or goes to another one, which begins with copies of its parts.
 
     batched.py         the answers to the pool: the ``Commitment`` to batches
     arrivals.py        entries cut into batches, in the order in which they arrive
-    rounds.py          the loop: batches arrive, get a volume, are begun, or are given up
+    waiting.py         the steps of a batch: it arrives, gets a volume, is begun, or is given up
+    rounds.py          the loop of these steps in one process
     borne.py           how many attempts the hosts bear now, which the volumes share
     staging.py         a batch under way on one volume; stagings.py: all of them
     completion.py      the last entry of a batch has ended: publish it, or hold it back

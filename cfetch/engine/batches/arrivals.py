@@ -11,7 +11,6 @@ from cfetch.base.backoff import double
 from cfetch.base.errors import LocalFault
 from cfetch.engine.batches.staging import Batch, BatchSize
 from cfetch.engine.placement.batches import cut
-from cfetch.engine.placement.placer import Placer
 from cfetch.manifest.entries import Entries
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Volume
@@ -21,19 +20,6 @@ LOOK_S = 5.0  # a volume that does not answer within this time is taken to hold 
 MOST_AHEAD = 16  # batches that are looked for at once, once the volumes have shown that they answer soon
 SOON_S = LOOK_S / 8  # a look at twice as many batches then still has time enough
 MOST_FILES_AHEAD = 256  # of several batches; an object store may need a request for each
-
-
-def submit(placer: Placer, batch: Batch, now_s: float) -> None:
-    """Let a batch that has arrived wait for a volume. Raises Unplaceable."""
-    placer.submit(
-        batch.number,
-        batch.missing_bytes + batch.joined_bytes,
-        len(batch.entries),
-        now_s,
-        home=batch.home,
-        in_place=len(batch.standing),
-        without=batch.avoids,
-    )
 
 
 class BatchQueues:

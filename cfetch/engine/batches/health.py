@@ -9,7 +9,7 @@ from cfetch.base.clock import RunClock
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.placement.chooser import reserve_bytes
+from cfetch.engine.batches.volume_events import VolumesInUse
 from cfetch.engine.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
@@ -44,9 +44,11 @@ class Health:
         clock: RunClock,
         *,
         patience_s: float,
+        in_use: VolumesInUse,
         gone: Callable[[int, LocalFault], None],
     ) -> None:
         self._volumes = volumes
+        self._in_use = in_use
         self._placer = placer
         self._stagings = stagings
         self._in_flight = in_flight
@@ -59,7 +61,6 @@ class Health:
         self._busy_since_s = [0.0] * len(volumes)
         self._first = [_First() for _ in volumes]
         self._ask_now = [asyncio.Event() for _ in volumes]
-        self.free_bytes: list[int | None] = [None] * len(volumes)
 
     def note_start(self, index: int) -> None:
         """Note that an entry is under way to volume ``index``."""
@@ -121,7 +122,7 @@ class Health:
     async def _open(self, index: int) -> None:
         try:
             await self._volumes[index].open()
-            await self._measure_room(index)
+            await self._in_use.measure_room(index, self._count_landed)
         except LocalFault as fault:
             self._gone(index, fault)
 
@@ -133,21 +134,16 @@ class Health:
             if self._volumes[index].is_stuck:
                 continue
             try:
-                await self._measure_room(index)
+                await self._in_use.measure_room(index, self._count_landed)
             except LocalFault as fault:
                 self._gone(index, fault)
 
-    async def _measure_room(self, index: int) -> None:
-        """Ask for the free space, and add the bytes that staged batches have taken of it already."""
-        free_bytes = self.free_bytes[index] = await self._volumes[index].free_bytes()
-        if free_bytes is None:
-            return
-        landed = sum(
+    def _count_landed(self, index: int) -> int:
+        """Count the bytes that batches have on a volume which are not whole there yet."""
+        return sum(
             staging.staged_bytes + sum(transfer.part.position for transfer in staging.transfers)
             for staging in self._stagings.here(index)
         )
-        reserve = reserve_bytes(free_bytes + landed)
-        self._placer.set_room(index, max(0, free_bytes - reserve) + landed)
 
     def _count_taken_bytes(self, index: int) -> int:
         written_bytes = self._volumes[index].written_bytes

@@ -1,26 +1,24 @@
 """The loop that keeps the volumes at work: batches arrive, get a volume, and are begun.
 
-A round runs whenever something has changed, and every half second. It carries out the decisions
-of ``Placer``. A batch that no volume takes until the deadline, or that was begun too often in
-vain, is given up: its entries fail, and the run ends with that fault.
+A round runs whenever something has changed, and every half second. Its steps are those of ``waiting.py``.
 """
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 
+from cfetch.base.breaker import BreakerState
+from cfetch.base.errors import VolumeFault
 from cfetch.engine.attempts_under_way import AttemptsUnderWay
-from cfetch.engine.batches.arrivals import Arrivals, submit
+from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.borne import Borne
 from cfetch.engine.batches.completion import BatchCompletion
 from cfetch.engine.batches.staging import Batch, BatchStaging
 from cfetch.engine.batches.stagings import Stagings
-from cfetch.engine.batches.volume_events import explain_placement, make_batch_placed, make_unplaced_fault
+from cfetch.engine.batches.volume_events import explain_placement
 from cfetch.engine.batches.volume_watch import VolumeWatch
+from cfetch.engine.batches.waiting import WaitingBatches
 from cfetch.engine.idle_workers import IdleWorkers
-from cfetch.engine.placement.books import Placed
-from cfetch.engine.placement.chooser import NO_ROOM
-from cfetch.engine.placement.placer import Placer, Unplaceable
+from cfetch.engine.placement.placer import Placer
 from cfetch.engine.placement.volume_slots import VolumeSlots
 from cfetch.engine.pool_inputs import PoolInputs
 from cfetch.engine.schedule import Schedule
@@ -29,7 +27,6 @@ from cfetch.engine.transfer import Transfer
 
 TICK_S = 0.5  # between rounds in which nothing has happened
 SHORTEST_WAIT_S = 0.01
-MOST_MOVES = 16  # placements of one batch; so many take minutes, as volumes that fail are paused
 
 
 class Rounds:
@@ -58,7 +55,16 @@ class Rounds:
         self._in_flight = in_flight
         self._switch = switch
         self._clock = outside.clock
-        self._emit = outside.emit
+        self._waiting = WaitingBatches(
+            arrivals,
+            placer,
+            stagings.batches,
+            stagings.names,
+            outside.clock.now,
+            outside.emit,
+            self._fail,
+            watch.leave_all,
+        )
         self._shares = VolumeSlots(concurrency, len(stagings.names))
         self._borne = borne
         self.slots = [concurrency] * len(stagings.names)
@@ -66,7 +72,7 @@ class Rounds:
     @property
     def is_over(self) -> bool:
         """Whether all batches are over, or the run is stopping."""
-        return self._switch.is_stopping or (self._arrivals.is_over and not self._stagings.batches)
+        return self._switch.is_stopping or self._waiting.is_over
 
     async def run(self, schedule: Schedule[Transfer], idle: IdleWorkers) -> None:
         """Go on until all batches are over; wake the workers after each round."""
@@ -85,24 +91,17 @@ class Rounds:
         idle.wake_all()
 
     async def _round(self) -> None:
-        for batch in [batch for batch in self._stagings.batches.values() if batch.moves > MOST_MOVES]:
-            self._placer.cancel(batch.number)
-            self._give_up(batch, f"it was started {batch.moves} times and never completed")
         began = True
         while began and not self.is_over:
-            while not self._arrivals.is_over and self._placer.wants_more(self._clock.now()):
-                await self._arrive()
-            now_s = self._clock.now()
-            short_of_room = self._watch.take_short_of_room()
-            for placed in self._placer.assign(now_s):
-                self._emit_placed(placed)
-                short_of_room.discard(placed.batch)
-            for number in short_of_room:  # the parts kept for it may take the room that it needs
+            while self._waiting.wants_more():
+                await self._waiting.arrive()
+            unassigned = self._watch.take_short_of_room() - self._waiting.assign()
+            for number in unassigned & self._stagings.batches.keys():
+                # the parts kept for it may take the room that it needs
                 self._stagings.give_up_kept(self._stagings.batches[number])
             self._divide_slots()
-            began = self._begin_batches(now_s)
-        for overdue in self._placer.overdue(self._clock.now()):
-            self._give_up(self._stagings.batches[overdue.batch], overdue.why, overdue.reasons)
+            began = self._begin_batches()
+        self._waiting.give_up_overdue()
 
     def _divide_slots(self) -> None:
         now_s, running = self._clock.now(), self._watch.health.running
@@ -117,18 +116,13 @@ class Rounds:
         unhanded = sum(staging.unhanded for staging in self._stagings.here(index))
         return bool(self._placer.view(index).queued or unhanded or self._watch.health.running[index])
 
-    def _begin_batches(self, now_s: float) -> bool:
+    def _begin_batches(self) -> bool:
         """Begin the batches for which volumes have slots. Returns whether any was begun."""
         began = False
         for volume_index in range(len(self._names)):
-            while (
-                self._wants_batch(volume_index)
-                and (placed := self._placer.begin(volume_index, now_s)) is not None
-            ):
+            while self._wants_batch(volume_index) and (begun := self._waiting.begin(volume_index)):
                 began = True
-                if placed.stolen_from is not None and not placed.probe:
-                    self._emit_placed(placed)
-                batch = self._stagings.batches[placed.batch]
+                batch, placed = begun
                 staging = self._stagings.open(
                     batch, placed.volume, explain_placement(batch, placed, self._names)
                 )
@@ -142,19 +136,8 @@ class Rounds:
         slots = self.slots[volume_index]
         return sum(staging.unhanded for staging in here) < slots and len(here) < 2 * slots + 2
 
-    async def _arrive(self) -> None:
-        batch = await self._arrivals.next(self._watch.leave_all)
-        self._stagings.batches[batch.number] = batch
-        try:
-            submit(self._placer, batch, self._clock.now())
-        except Unplaceable as reason:
-            self._give_up(batch, str(reason))
-
-    def _give_up(self, batch: Batch, reason: str, reasons: Sequence[str] | None = None) -> None:
-        """Fail a batch that no volume takes; ``reasons``: by volume; by default its last one to any batch."""
-        views = self._watch.views()
-        said = [view.reason or NO_ROOM for view in views] if reasons is None else reasons
-        fault = make_unplaced_fault(batch, reason, said, self._names)
+    def _fail(self, batch: Batch, fault: VolumeFault) -> None:
+        """Fail the entries of a batch that no volume takes; if all volumes are out of use, end the run."""
         now_s, nowhere = self._clock.now(), BatchStaging(batch, 0, "")
         for index in batch.entries:
             if not batch.is_settled(index):
@@ -163,9 +146,6 @@ class Rounds:
         self._stagings.forget(batch)
         self._stagings.changed.set()
         self._switch.blame(fault)
-        if all(view.breaker == "open" for view in views):
+        views = map(self._placer.view, range(len(self._names)))
+        if all(view.breaker is BreakerState.OPEN for view in views):
             self._switch.fail(fault)
-
-    def _emit_placed(self, placed: Placed) -> None:
-        batch = self._stagings.batches[placed.batch]
-        self._emit(make_batch_placed(self._clock.now(), batch, placed, self._names))

@@ -7,7 +7,7 @@ from cfetch.base.errors import VolumeFault
 from cfetch.base.events import BatchCommitted, BatchPlaced, BreakerClosed, Event, VolumePaused, VolumeView
 from cfetch.engine.batches.staging import Batch, BatchStaging
 from cfetch.engine.placement.books import Placed
-from cfetch.engine.placement.chooser import Mode, explain
+from cfetch.engine.placement.chooser import Mode, explain, reserve_bytes
 from cfetch.engine.placement.placer import Placer
 from cfetch.storage.volume import Volume
 
@@ -68,7 +68,7 @@ def make_left_behind(now_s: float, name: str, files: int, why: str) -> VolumePau
 
 
 class VolumesInUse:
-    """What has come to each volume, and which are out of use, by the events that ``emit`` has got."""
+    """What has come to each volume, its room, and which are out of use; ``emit`` gets the events about it."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class VolumesInUse:
         self._placer = placer
         self._now_s = now_s
         self._emit = emit
+        self._free_bytes: list[int | None] = [None] * len(volumes)
         self._done_batches = [0] * len(volumes)
         self._out_of_use: set[int] = set()
 
@@ -104,7 +105,15 @@ class VolumesInUse:
             )
         )
 
-    def make_views(self, free_bytes: Sequence[int | None], done_bytes: Sequence[int]) -> list[VolumeView]:
+    async def measure_room(self, index: int, count_landed: Callable[[int], int]) -> None:
+        """Ask for the free space, and add the bytes that batches under way have taken of it already."""
+        free_bytes = self._free_bytes[index] = await self._volumes[index].free_bytes()
+        if free_bytes is not None:
+            landed_bytes = count_landed(index)
+            reserve = reserve_bytes(free_bytes + landed_bytes)
+            self._placer.set_room(index, max(0, free_bytes - reserve) + landed_bytes)
+
+    def make_views(self, done_bytes: Sequence[int]) -> list[VolumeView]:
         """The volumes at this moment; ``done_bytes``: of the files that this run has brought there."""
         return [
             VolumeView(
@@ -116,7 +125,7 @@ class VolumesInUse:
                 speed_bps=view.speed_bps,
                 breaker=view.breaker.value,
                 reason=view.reason or None,
-                free_bytes=free_bytes[index],
+                free_bytes=self._free_bytes[index],
                 batches_done=self._done_batches[index],
                 bytes_done=done_bytes[index],
             )

@@ -50,6 +50,7 @@ class VolumeWatch:
             in_flight,
             outside.clock,
             patience_s=patience_s,
+            in_use=self._in_use,
             gone=self.leave_all,
         )
 
@@ -113,7 +114,7 @@ class VolumeWatch:
 
     def views(self) -> list[VolumeView]:
         """The volumes at this moment."""
-        return self._in_use.make_views(self.health.free_bytes, self._done_bytes)
+        return self._in_use.make_views(self._done_bytes)
 
     def report_left_behind(self) -> None:
         """Name the volumes on which files stand twice."""

@@ -80,9 +80,8 @@ def register(spark: "SparkSession") -> None:
         is_here = find_context(session) is not None  # with Connect the sources are planned on a server
         given["variables"] = dict(pick_variables(os.environ)) if is_here else {}
         for source in (FilesSource, FeedDataSource, WebdatasetSink, ParquetSink):
-            _register_source(
-                session, type(source.__name__, (source,), given)
-            )  # which no source can ask a session for
+            # with what no source can ask a session for
+            _register_source(session, type(source.__name__, (source,), given))
         if is_here:
             session.createDataFrame([], "id long")  # the only public call that makes a session active
         check_planning_python(session)

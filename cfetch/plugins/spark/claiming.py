@@ -16,7 +16,6 @@ import msgspec
 
 from cfetch.base.errors import LocalFault, VolumeFault
 from cfetch.base.records import NOT_DECODED
-from cfetch.plugins.spark.dealer import read_order
 from cfetch.tasks.hub.connection import HubConnection, connect
 from cfetch.tasks.hub.messages import (
     EVERY_S,
@@ -28,6 +27,7 @@ from cfetch.tasks.hub.messages import (
     StillAlive,
     TaskFault,
 )
+from cfetch.tasks.shares.lending import read_order
 from cfetch.tasks.shares.task import STILL_S, bring_share
 from cfetch.tasks.shares.task_destination import is_granted
 from cfetch.tasks.shares.work import RunSpec
@@ -85,7 +85,9 @@ class _Claimant:
                     return
 
     async def _bring(self, task: int, hub: HubConnection) -> None:
-        order = await asyncio.to_thread(read_order, self._spec, task)
+        order = await asyncio.to_thread(read_order, self._spec.grants, task)
+        if order is None:
+            raise ConnectionError("the share was taken back")
         moved_s = time.monotonic()
 
         def note_life() -> None:

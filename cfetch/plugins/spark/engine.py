@@ -1,17 +1,17 @@
 """The engine ``spark``, as the core finds it by its name: see ``EnginePlugin``."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cfetch.base.clock import Clock
+from cfetch.app.engine_plan import LargeManifest, RunContext
 from cfetch.base.config.settings import Settings
 from cfetch.manifest.entries import Frozen
-from cfetch.manifest.folding import Folding
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Engine
-from cfetch.run.fresh_links import ManifestRef
-from cfetch.run.volumes import Volumes
+
+if TYPE_CHECKING:
+    from cfetch.plugins.spark.cluster_run import SparkTasks
 
 
 class SparkPlugin:
@@ -24,21 +24,11 @@ class SparkPlugin:
 
         return is_large(path, count_local_slots(settings.spark_master or "local[*]"))
 
-    def prepare(
-        self,
-        stack: ExitStack,
-        manifest: str,
-        name: str,
-        settings: Settings,
-        directory: Path,
-        rejected: Path,
-        progress: Callable[[int], None] | None,
-        folding: Folding,
-    ) -> Frozen:
+    def prepare(self, stack: ExitStack, large: LargeManifest) -> Frozen:
         """Check and freeze a manifest by a job."""
         from cfetch.plugins.spark.prepare.large import prepare_on_spark
 
-        return prepare_on_spark(stack, manifest, name, settings, directory, rejected, progress, folding)
+        return prepare_on_spark(stack, large)
 
     def load_prepared(self, directory: Path) -> Frozen:
         """Read a plan that a job has prepared."""
@@ -46,37 +36,23 @@ class SparkPlugin:
 
         return load_prepared(directory)
 
-    def make_engine(
-        self,
-        plan: Frozen,
-        root: Path | str,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> Engine:
+    def make_engine(self, plan: Frozen, context: RunContext) -> Engine:
         """Make the engine that brings the plan by a job."""
         from cfetch.plugins.spark.cluster_run import SparkTasks
-        from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        return ShareEngine(
-            SparkTasks(plan, settings), DriverSetup(plan, root, state, settings, origin, clock)
-        )
+        return _drive(SparkTasks(plan, context.settings), plan, context.volumes.roots[0], context)
 
-    def make_placed_engine(
-        self,
-        plan: Plan,
-        volumes: Volumes,
-        state: Path,
-        settings: Settings,
-        *,
-        origin: ManifestRef,
-        clock: Clock,
-    ) -> Engine:
+    def make_placed_engine(self, plan: Plan, context: RunContext) -> Engine:
         """Make the engine that brings the plan to several directories by a job."""
         from cfetch.plugins.spark.placed_run import PlacedSparkTasks
-        from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
 
-        tasks = PlacedSparkTasks(plan, volumes, settings, clock)
-        return ShareEngine(tasks, DriverSetup(plan, tasks.roots[0], state, settings, origin, clock))
+        tasks = PlacedSparkTasks(plan, context.volumes, context.settings, context.clock)
+        return _drive(tasks, plan, tasks.roots[0], context)
+
+
+def _drive(tasks: "SparkTasks", plan: Frozen, root: Path | str, context: RunContext) -> Engine:
+    from cfetch.tasks.shares.driver import DriverSetup, ShareEngine
+
+    origin = context.renewal.origin
+    setup = DriverSetup(plan, root, context.state, context.settings, origin, context.clock)
+    return ShareEngine(tasks, setup)

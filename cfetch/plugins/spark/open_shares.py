@@ -35,9 +35,9 @@ def find_open_shares(
     if isinstance(plan, PreparedPlan):
         return _find_prepared(plan, account, slots)
     assert isinstance(plan, Plan)
-    cut = cut_plan(plan, account, pace=pace, slots=slots, per_host=per_host)
-    files = write_shares(directory, plan, cut.members, cut.sharers)
-    return OpenShares(files, range(files.count), cut.notes)
+    cut, notes = cut_plan(plan, account, pace=pace, slots=slots, per_host=per_host)
+    files = write_shares(directory, cut)
+    return OpenShares(files, range(files.count), notes)
 
 
 def _find_prepared(plan: PreparedPlan, account: Account, slots: int) -> OpenShares:

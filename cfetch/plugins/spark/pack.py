@@ -23,9 +23,8 @@ from cfetch.storage.outputs import find_output
 DIRECTORY = "cfetch_pack"  # not "cfetch": a directory of that name would be imported as the package itself
 TASKS = ("aiohttp", "httptools", "idna", "msgspec", "multidict", "numpy", "yarl")
 EXTRAS = ("blake3", "google-crc32c", "obstore")  # object stores, and hashes that manifests state
-LARGE_EXTRAS = (
-    "awscrt",
-)  # one sort of hash, which S3 states of its objects, for a sixth of the slim archive
+# One sort of hash, which S3 states of its objects, for a sixth of the slim archive.
+LARGE_EXTRAS = ("awscrt",)
 ARROW = ("pandas", "pyarrow")  # Spark itself asks for them wherever rows go to Python
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LEFT_OUT = {"__pycache__", "include", "tests"}  # half of pandas and pyarrow are tests and headers

@@ -39,6 +39,7 @@ from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.placed_run import open_placed
 from cfetch.tasks.shares.placed_shares import PlacedShares
+from cfetch.tasks.shares.salvage import bury_dead_task
 from cfetch.tasks.shares.work import RunSpec
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class PlacedSparkTasks(SparkTasks):
         self._placed = open_placed(
             self._whole, self._volumes, spec, account, hub, self._clock, slots=self.slots, pace=pace
         )
-        dealer = ShareDealer(self._placed, spec, hub.forget)
+        dealer = ShareDealer(self._placed, self._orders, partial(bury_dead_task, self._placed, spec, hub))
         hub.deal_by(dealer)
         return _PlacedJob(self._spark, spec, self._whole, self._placed, dealer, self.slots)
 

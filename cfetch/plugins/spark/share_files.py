@@ -18,6 +18,7 @@ from cfetch.manifest.fields import Headers
 from cfetch.manifest.plan import Plan
 from cfetch.plugins.spark.schemas import arrow_schema, arrow_table
 from cfetch.storage.files import make_private, on_disk, open_replacement, writing
+from cfetch.tasks.shares.dealing import CutShares
 from cfetch.tasks.shares.work import Share
 
 if TYPE_CHECKING:
@@ -132,13 +133,9 @@ class ShareFiles(msgspec.Struct, frozen=True, kw_only=True):
             yield msgspec.structs.replace(entry, id=entry_id, headers=headers)
 
 
-def write_shares(
-    directory: Path, plan: Plan, members: Sequence[Sequence[int]], sharers: Sequence[int]
-) -> ShareFiles:
-    """Write the shares of a plan: the indexes of the entries of each; existing files are replaced.
-
-    Raises LocalFault.
-    """
+def write_shares(directory: Path, cut: CutShares) -> ShareFiles:
+    """Write the shares of a plan; existing files are replaced. Raises LocalFault."""
+    plan, members, sharers = cut
     with on_disk(directory):
         make_private(directory)
     count = len(members)

@@ -12,7 +12,7 @@ the leader too, claim one share after the other there and bring it by processes 
     each node   claim a share, bring it, leave its receipt     board.py, ../processes/child_processes.py
                 show the run of all nodes by their receipts
     with several volumes, instead of claims
-    leader      deal shares to its processes and other nodes   desk.py, ../shares/placed_shares.py
+    leader      deal shares to its processes and other nodes   desk.py, ../shares/lending.py
     others      ask the leader, say what volumes refuse        remote_shares.py
                 the words between them                         asking.py
                 which of them has which part                   placed_nodes.py

@@ -3,8 +3,8 @@
 ::
 
     asks/NODE-4      a node wants a share, or says what became of one; until the leader has answered it
-    given/NODE-4     the share that the node gets for it, until the node has read it
-    grants/t17       stands for as long as task 17 has its share: who closes the task removes this first
+    given/NODE-4     the task as which the node brings a share for it, until the node has read this
+    grants/t17       the order of task 17, for as long as it has its share (``tasks/shares/lending.py``)
 
 Each file appears in one step. The leader alone decides, so nodes need no lock among each other.
 """
@@ -20,8 +20,6 @@ from cfetch.base.errors import LocalFault
 from cfetch.base.records import NOT_DECODED
 from cfetch.storage.files import make_private, on_disk, replace_file
 from cfetch.tasks.hub.messages import ShareEnded
-from cfetch.tasks.shares.task_destination import is_granted
-from cfetch.tasks.shares.work import Turn
 
 ASKS, GIVEN, GRANTS = "asks", "given", "grants"
 
@@ -46,21 +44,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.node}-{self.number}"
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A share for a turn: ``indexes`` are its entries in the plan, the other fields those of ``Share``."""
-
-    turn: Turn
-    indexes: list[int]
-    batches: list[int]
-    volume: int
-    sharers: int
-
-
 class Mail:
     """The files of one board. Raises LocalFault; a board that has gone takes and has nothing."""
 
     def __init__(self, board: Path) -> None:
         self._board = board
+        self.grants = board / GRANTS
 
     def on_board(self) -> AbstractContextManager[None]:
         """Turn the OSErrors of a ``with`` block into LocalFaults that name the board."""
@@ -87,32 +76,20 @@ class Mail:
                         asks.append(msgspec.msgpack.decode(path.read_bytes(), type=Ask))
         yield from sorted(asks, key=lambda ask: ask.number)
 
-    def answer(self, ask: Ask, given: Given | None) -> None:
-        """Give the share, if there is one, and forget what was asked."""
-        if given is not None:
-            self._write(self._grant(given.turn.task), b"")
-            self._write(self._board / GIVEN / ask.name, msgspec.msgpack.encode(given))
+    def answer(self, ask: Ask, task: int | None) -> None:
+        """Name the task whose order is there, if there is one, and forget what was asked."""
+        if task is not None:
+            self._write(self._board / GIVEN / ask.name, str(task).encode())
         _remove(self._board / ASKS / ask.name)
 
-    def take_given(self, name: str) -> Given | None:
+    def take_given(self, name: str) -> int | None:
         """Read the answer to an ask; None: there is none yet."""
         path = self._board / GIVEN / name
         with on_disk(path), suppress(FileNotFoundError):
-            given = msgspec.msgpack.decode(path.read_bytes(), type=Given)
+            task = int(path.read_text("ascii"))
             _remove(path)
-            return given
+            return task
         return None
-
-    def is_granted(self, task: int) -> bool:
-        """Whether the task has its share."""
-        return is_granted(self._board / GRANTS, self._grant(task).name)
-
-    def withdraw(self, task: int) -> None:
-        """Take the right to its share from a task, before its directory of parts is closed."""
-        _remove(self._grant(task))
-
-    def _grant(self, task: int) -> Path:
-        return self._board / GRANTS / f"t{task}"
 
     def _write(self, path: Path, data: bytes) -> None:
         try:

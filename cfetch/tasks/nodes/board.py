@@ -43,7 +43,7 @@ MOST_TURNS = 20  # of one share, less its copies: then the share itself seems to
 
 
 class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """The leader's facts that all nodes need (``cfetch.board/3``).
+    """The leader's facts that all nodes need (``cfetch.board/4``).
 
     ``members``: the indexes of each share's entries; ``sharers`` as in ``Share``. With several volumes there
     are ``roots`` instead, in their order, and their ``labels``; ``unseen``: those that the leader does not
@@ -51,7 +51,7 @@ class SharedJob(msgspec.Struct, frozen=True, kw_only=True):
     heard.
     """
 
-    schema: Literal["cfetch.board/3"] = "cfetch.board/3"
+    schema: Literal["cfetch.board/4"] = "cfetch.board/4"
     members: list[list[int]] = []
     sharers: list[int] = []
     roots: list[str] = []
@@ -154,9 +154,9 @@ class Board(ShareSource):
                     return turn
         return None
 
-    def fill(self, share: int) -> Share:
+    def fill(self, turn: Turn) -> Share:
         """All entries of the share: the leader may not know those that this node knows of."""
-        return self._cut.fill(share, Account())
+        return self._cut.fill(turn.share, Account())
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Claim the next turn of a share, as its process has died; None: another node has it now."""

@@ -1,8 +1,7 @@
 """The leader's desk, at which other nodes get shares for several volumes: one more thread of the leader.
 
 ``PlacedShares`` decides, for the leader's processes and for all nodes alike. A node that is dead is fenced on
-the volume before anybody else may have its share: otherwise it could wake up and put the share's batches in
-place, while they go to another volume.
+the volume before anybody else may have its share (``tasks/shares/lending.py``).
 """
 
 import threading
@@ -13,10 +12,12 @@ from pathlib import Path
 from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.threads import start_thread
 from cfetch.storage.files import on_disk, replace_file
+from cfetch.tasks.hub.messages import ShareEnded
 from cfetch.tasks.hub.receipts import share_receipt_name
-from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
+from cfetch.tasks.nodes.asking import Ask, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.shares.dealing import BuryTask, ShareGiver
+from cfetch.tasks.shares.lending import LentShares
 from cfetch.tasks.shares.placed_shares import PlacedShares
 from cfetch.tasks.shares.work import Turn
 
@@ -40,7 +41,7 @@ class Desk:
         self._epoch = epoch
         self._beats = beats
         self._bury_task = bury
-        self._turns: dict[int, tuple[Turn, str]] = {}  # by task, with its node
+        self._lent = LentShares(placed, mail.grants, self._bury, self._wait_for_receipts)
         self._dead: set[str] = set()
         self._done: set[str] = set()  # asks whose words about a dead task have been followed
         self._spared: dict[tuple[str, int], float] = {}  # by node and volume, until when
@@ -94,95 +95,60 @@ class Desk:
 
     def _settle(self) -> None:
         """Count the shares that nodes have brought: their receipts are there."""
-        if not self._turns:
+        if not self._lent.turns:
             return
         with on_disk(self._receipts), suppress(FileNotFoundError):
             names = {path.name for path in self._receipts.iterdir()}
-            for turn, _ in list(self._turns.values()):
+            for turn in list(self._lent.turns.values()):
                 if share_receipt_name(self._epoch, turn.share) in names:
-                    self._forget(turn)
-                    self._placed.end(turn)
-
-    def _forget(self, turn: Turn) -> None:
-        del self._turns[turn.task]
-        self._mail.withdraw(turn.task)
+                    self._lent.end(turn.task)
 
     def _answer(self, ask: Ask) -> None:
         """Do what a node asks; one that wants a share waits if there is none now."""
-        given = None
+        task = None
         if ask.node not in self._dead:
             if ask.refused is not None:
-                self._move(ask)
+                self._move(ask.node, ask.refused)
             if ask.dead is not None and ask.name not in self._done:
                 self._done.add(ask.name)
-                if (turn := self._take_back(ask.dead)) is not None:
-                    self._placed.bury(turn)
-            if ask.volumes and (given := self._give(ask)) is None:
+                self._lent.take_back(ask.dead, is_reaped=True)
+            if ask.volumes and (task := self._give(ask)) is None:
                 return
-        self._mail.answer(ask, given)
+        self._mail.answer(ask, task)
 
-    def _take_back(self, task: int) -> Turn | None:
-        """Take a share from a task that can write no more; None: it has none."""
-        self._settle()
-        turn, _ = self._turns.get(task, (None, ""))
-        if turn is None:
-            return None
-        self._forget(turn)
-        assert self._crew is not None
-        self._crew.wait_for_receipts()
-        return turn
-
-    def _move(self, ask: Ask) -> None:
-        assert ask.refused is not None
-        assert ask.refused.fault is not None
-        volume = self._placed.find_volume(ask.refused.task)
-        turn = self._take_back(ask.refused.task)
-        if turn is None or volume is None:
-            return
-        fault = ask.refused.fault.restore()
+    def _move(self, node: str, refused: ShareEnded) -> None:
+        assert refused.fault is not None
+        fault, volume = refused.fault.restore(), self._placed.find_volume(refused.task)
         assert isinstance(fault, VolumeFault)
-        if not fault.no_room:
-            self._spared[ask.node, volume] = self._waited_s + SPARED_S
-        self._placed.move(turn, fault)
+        if volume is not None and not fault.no_room:
+            self._spared[node, volume] = self._waited_s + SPARED_S
+        self._lent.move(refused.task, fault)
 
-    def _give(self, ask: Ask) -> Given | None:
+    def _give(self, ask: Ask) -> int | None:
         volumes = [
             volume for volume in ask.volumes if self._spared.get((ask.node, volume), 0.0) <= self._waited_s
         ]
-        turn = self._placed.take(volumes) if volumes else None
-        if turn is None:
-            return None
-        self._turns[turn.task] = turn, ask.node
-        share = self._placed.fill(turn.share)
-        assert share.volume is not None
-        return Given(
-            turn=turn,
-            indexes=[entry.id for entry in share.entries],
-            batches=list(share.batches),
-            volume=share.volume,
-            sharers=share.sharers,
-        )
+        return self._lent.lend(ask.node, volumes) if volumes else None
+
+    def _wait_for_receipts(self) -> None:
+        assert self._crew is not None
+        self._crew.wait_for_receipts()
 
     def _hear(self, asking: set[str]) -> None:
         """Listen to the nodes that have shares or want one: their leases become longer, or they are dead."""
         turns: defaultdict[str, list[Turn]] = defaultdict(list)
-        for turn, node in self._turns.values():
-            turns[node].append(turn)
+        for turn in self._lent.turns.values():
+            turns[turn.executor].append(turn)
         for node in sorted(asking | turns.keys()):
             heard = self._beats.hear(node)
             if heard.is_dead:
                 self._dead.add(node)
-                self._bury(turns[node], moves=heard.is_gone)
+                for turn in turns[node]:
+                    self._lent.take_back(turn.task, moves=heard.is_gone)
             elif heard.is_new:
                 for turn in turns[node]:
                     self._placed.renew(turn)
 
-    def _bury(self, turns: list[Turn], *, moves: bool) -> None:
-        """Let others have the shares of a dead node, once it can put nothing more in place."""
-        for turn in turns:
-            self._mail.withdraw(turn.task)
-            with suppress(CfetchError):  # the volume fails: whoever gets the share next will say so
-                self._bury_task(turn.task, moves=moves)
-        for turn in turns:
-            if self._take_back(turn.task) is not None:
-                self._placed.bury(turn)
+    def _bury(self, task: int, *, moves: bool = True) -> None:
+        with suppress(CfetchError):  # the volume fails: whoever gets the share next will say so
+            self._bury_task(task, moves=moves)

@@ -19,11 +19,11 @@ from cfetch.run.volumes import Volumes
 from cfetch.storage.files import make_private, on_disk
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.server import Hub, HubPlace
-from cfetch.tasks.nodes.board import Board, SharedJob, read_job, write_job
+from cfetch.tasks.nodes.board import Board, SharedJob, write_job
 from cfetch.tasks.processes.child_processes import ChildProcesses
 from cfetch.tasks.processes.engine import LocalTasks, Started
 from cfetch.tasks.shares.dealing import CutShares, ShareSource
-from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine
+from cfetch.tasks.shares.driver import Driver, DriverSetup, ShareEngine, locate_shares
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.course import Course, count_completed, read_course
 from cfetch.timeline.table import Table
@@ -118,24 +118,9 @@ class JoinedGuard:
             self._table.node.sleep(LOOK_S)
 
 
-def is_open_to_nodes(state: Path, instant: str, epoch: int) -> bool:
-    """Whether the run of an epoch shares its plan with other nodes, or is about to do so."""
-    return _board_of(state / "plans" / instant, epoch).is_dir()
-
-
-def find_board(state: Path, instant: str, epoch: int) -> SharedJob | None:
-    """The job of the run that holds the plan; None: it is not there yet. Raises LocalFault."""
-    return read_job(_board_of(state / "plans" / instant, epoch))
-
-
-def _board_of(directory: Path, epoch: int) -> Path:
-    """The board of an epoch, in the directory of a plan."""
-    return directory / f"shares-{epoch}"
-
-
 def find_own_board(spec: RunSpec) -> Path:
-    """The board of a run."""
-    return _board_of(Path(spec.receipts).parent, spec.epoch)
+    """The board of a run: the directory of its shares."""
+    return locate_shares(Path(spec.receipts).parent, spec.epoch)
 
 
 class NodePart(LocalTasks):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from cfetch.base.errors import Held, LocalFault
 from cfetch.base.events import Listener, RunNoted
-from cfetch.tasks.nodes.board import SharedJob
-from cfetch.tasks.nodes.engine import LOOK_S, find_board, is_open_to_nodes
+from cfetch.tasks.nodes.board import SharedJob, read_job
+from cfetch.tasks.nodes.engine import LOOK_S
+from cfetch.tasks.shares.driver import locate_shares
 from cfetch.timeline.course import Course, find_epoch, read_course
 from cfetch.timeline.table import Table
 
@@ -23,15 +24,16 @@ def wait_for_board(
         LocalFault: the timeline or the board cannot be read.
     """
     epoch = find_epoch(table, instant)
+    board = locate_shares(state / "plans" / instant, epoch)  # it stands once the run shares its plan
     began_s, is_shared = table.node.monotonic(), False
     while read_course(table, instant, epoch) is Course.RUNNING:
-        job = find_board(state, instant, epoch)
+        job = read_job(board)
         if job is not None:
             listener(
                 RunNoted(t_s=0.0, note=f"joins run {epoch} of plan {instant}, which another machine leads")
             )
             return epoch, job
-        is_shared = is_shared or is_open_to_nodes(state, instant, epoch)
+        is_shared = is_shared or board.is_dir()
         if not is_shared and table.node.monotonic() - began_s > SIGN_S:
             raise Held(
                 f"another run has plan {instant} and does not share it; wait until it has ended, or end it "

@@ -117,7 +117,7 @@ class JoinedTasks(NodePart):
 
         beats = NodeBeats(board, spec.epoch, table.node, table.heartbeats)
         run = LeadersRun(Path(spec.receipts), spec.epoch, has_leader)
-        return RemoteShares(self._plan, Mail(board), beats, run, self._seen)
+        return RemoteShares(Mail(board), beats, run, self._seen)
 
 
 def refuse_other_volumes(roots: Sequence[str | Path], job: SharedJob) -> None:

@@ -8,13 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from cfetch.base.errors import LocalFault, VolumeFault
-from cfetch.manifest.plan import Plan
 from cfetch.storage.files import on_disk
 from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.receipts import STOP_NAME, share_receipt_name
-from cfetch.tasks.nodes.asking import Ask, Given, Mail, find_over
+from cfetch.tasks.nodes.asking import Ask, Mail, find_over
 from cfetch.tasks.nodes.beats import NodeBeats
 from cfetch.tasks.shares.dealing import ShareSource
+from cfetch.tasks.shares.lending import read_order
+from cfetch.tasks.shares.task_destination import is_granted
 from cfetch.tasks.shares.work import Share, Turn
 
 LOOK_S = 0.1  # between looks for an answer
@@ -64,15 +65,7 @@ class RemoteShares(ShareSource):
     ``volumes``: the numbers of those that this node sees.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        mail: Mail,
-        beats: NodeBeats,
-        run: LeadersRun,
-        volumes: Collection[int],
-    ) -> None:
-        self._plan = plan
+    def __init__(self, mail: Mail, beats: NodeBeats, run: LeadersRun, volumes: Collection[int]) -> None:
         self._mail = mail
         self._beats = beats
         self._run = run
@@ -81,8 +74,8 @@ class RemoteShares(ShareSource):
         self._asked = 0
         self._waiting: list[str] = []  # names of asks whose answers nobody waits for now
         self._name = ""
-        self._given: dict[int, Given] = {}  # by share
-        self._volume_of: dict[int, int] = {}  # by task
+        self._given: dict[int, Share] = {}  # by task, until its process has it
+        self._volume_of: dict[int, int | None] = {}  # by task
 
     @property
     def fault(self) -> LocalFault | None:
@@ -123,18 +116,17 @@ class RemoteShares(ShareSource):
     def is_mine(self, turn: Turn) -> bool:
         """Whether the leader has not taken the share back, and no copy has brought it."""
         is_brought = self._run.has_receipt(turn.share)
-        return self._mail.is_granted(turn.task) and not is_brought and not self.is_over()
+        has_grant = is_granted(self._mail.grants, f"t{turn.task}")
+        return has_grant and not is_brought and not self.is_over()
 
     def is_over(self) -> bool:
         """Whether the leader has said so, or its run has ended."""
         with self._lock:
             return self._run.poll_over()
 
-    def fill(self, share: int) -> Share:
-        """The content of a share, as the leader has last given it."""
-        given = self._given[share]
-        entries = [self._plan.entry(index) for index in given.indexes]
-        return Share(entries, given.sharers, tuple(given.batches), given.volume)
+    def fill(self, turn: Turn) -> Share:
+        """The content of a share, as the leader has given it."""
+        return self._given.pop(turn.task)
 
     def find_volume(self, task: int) -> int | None:
         """The volume of a task's share."""
@@ -151,16 +143,18 @@ class RemoteShares(ShareSource):
                 self._waiting.append(self._put(volumes=self._volumes, dead=dead))
             name, node = self._waiting.pop(), self._name
         end_s = time.monotonic() + PATIENCE_S
-        while (given := self._mail.take_given(name)) is None:
+        while (task := self._mail.take_given(name)) is None:
             if time.monotonic() > end_s or self.is_over():
                 with self._lock:
                     self._waiting += [name] if node == self._name else []
                 return None
             time.sleep(LOOK_S)
+        order = read_order(self._mail.grants, task)
+        if order is None:  # the leader has taken it back: the next call asks anew
+            return None
         with self._lock:
-            self._given[given.turn.share] = given
-            self._volume_of[given.turn.task] = given.volume
-        return given.turn
+            self._given[task], self._volume_of[task] = order.share, order.share.volume
+        return order.turn
 
     def _put(
         self, volumes: Collection[int] = (), dead: int | None = None, refused: ShareEnded | None = None

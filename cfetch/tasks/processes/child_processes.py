@@ -132,7 +132,7 @@ class ChildProcesses(ShareGiver):
         """Let a share be brought, by one process after the other if they die."""
         deaths, shortest = 0, sys.maxsize
         while turn is not None and (worker := self._hold_worker()) is not None:
-            share = self._source.fill(turn.share)
+            share = self._source.fill(turn)
             deaths = 0 if len(share.entries) < shortest else deaths
             shortest = len(share.entries)
             order = Order(share, turn._replace(executor=self._name))
@@ -149,11 +149,12 @@ class ChildProcesses(ShareGiver):
             turn = None if self._is_stopping else self._source.take_again(turn)
 
     def _give_up(self, turn: Turn, fault: LocalFault) -> None:
-        """Let other volumes take what one refuses; any other fault ends the run."""
+        """Let other volumes take what one refuses; if there is none, as any other fault, it ends the run."""
         if isinstance(fault, VolumeFault):
-            self._move(turn, fault)
-        else:
-            self.fail(fault)
+            self.wait_for_receipts()
+            if self._source.move(turn, fault):
+                return
+        self.fail(fault)
 
     def _watch(self, turn: Turn) -> tuple[Callable[[], None], Callable[[], bool]]:
         """What to do at a sign of life, and whether a process that stands still is not needed any more."""

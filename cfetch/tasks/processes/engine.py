@@ -22,7 +22,7 @@ from cfetch.tasks.shares.cut import ExpectedPace
 from cfetch.tasks.shares.dealing import BuryTask, CutShares, OwnShares, ShareSource
 from cfetch.tasks.shares.driver import POLL_S
 from cfetch.tasks.shares.plan_cut import cut_plan
-from cfetch.tasks.shares.salvage import bury_on_volume
+from cfetch.tasks.shares.salvage import bury_dead_task
 from cfetch.tasks.shares.work import RunSpec
 
 HUB_HOST = "127.0.0.1"
@@ -97,10 +97,10 @@ class LocalTasks:
 
     def _cut_plan(self, account: Account) -> list[str]:
         """Cut the plan. Returns notes for a person."""
-        per_host = self._settings.per_host
-        cut = cut_plan(self._plan, account, pace=self._pace, slots=self._wanted, per_host=per_host)
-        self._cut = CutShares(self._plan, cut.members, cut.sharers)
-        return cut.notes
+        self._cut, notes = cut_plan(
+            self._plan, account, pace=self._pace, slots=self._wanted, per_host=self._settings.per_host
+        )
+        return notes
 
     @property
     def tasks(self) -> int:
@@ -122,10 +122,8 @@ class LocalTasks:
         spec = msgspec.structs.replace(spec, settings=own, searches=True)
 
         def bury_task(task: int, *, moves: bool = True) -> None:
-            """Free the task's leases, and keep its parts for the task that continues its share."""
-            if hub is not None:
-                hub.forget(task)
-            bury_on_volume(source, spec, task, moves=moves)
+            """Let the task that continues its share have what it has left."""
+            bury_dead_task(source, spec, hub, task, moves=moves)
 
         source = self._source = self._open_source(Started(spec, account, hub, bury_task))
         self._crew = ChildProcesses(

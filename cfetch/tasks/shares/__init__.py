@@ -16,15 +16,15 @@ Nothing here knows PySpark.
     both     who has which unit, how it is committed once        protocol.py, dealing.py
     driver   several volumes: place batches, follow volumes      placed_shares.py, placed_batches.py,
                                                                  task_volumes.py, placed_run.py
+             lend shares to tasks that nobody reaps              lending.py
              keep what a dead task has left                      salvage.py
     task     open the destination, a directory or a store        task_destination.py
              bring the share, report, leave its receipt          task.py
-             the same to a volume of the caller's own            apart.py
 
 Read in this order: ``cut.py`` (pure: how a plan is cut), ``plan_cut.py``, ``cfetch/tasks/hub/receipts.py``,
 ``cfetch/tasks/hub/account.py``, ``protocol.py`` (pure: the state table; ``docs/protocol.md``),
 ``dealing.py``, ``placed_shares.py``, ``placed_batches.py``,
-``task_volumes.py``, ``placed_run.py``, ``work.py``, ``task.py``, ``driver.py``.
+``task_volumes.py``, ``placed_run.py``, ``lending.py``, ``work.py``, ``task.py``, ``driver.py``.
 
 When it fails: a file is published by one rename, and a share is over when its receipt is linked into place,
 so only shares without a receipt are brought again. A task that dies begins again and skips the files that

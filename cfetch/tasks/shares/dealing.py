@@ -51,8 +51,8 @@ class ShareSource(Protocol):
         """The fault with which the run ends when all shares are over."""
         return None
 
-    def fill(self, share: int) -> Share:
-        """The content of a share that was taken: what is left of it."""
+    def fill(self, turn: Turn) -> Share:
+        """The content of a share that was just taken: what is left of it."""
 
     def take(self) -> Turn | None:
         """Take the next share; None: there is none now."""
@@ -140,12 +140,6 @@ class ShareGiver:
         with self._changed:
             end = self._driver_turns + TURNS
             self._changed.wait_for(lambda: self._driver_turns >= end or self._is_stopping)
-
-    def _move(self, turn: Turn, fault: VolumeFault) -> None:
-        """Let other volumes take what one refuses; if there is none, the fault ends the run."""
-        self.wait_for_receipts()
-        if not self._source.move(turn, fault):
-            self.fail(fault)
 
 
 class Units:
@@ -264,9 +258,9 @@ class OwnShares(ShareSource):
             share = self._open.popleft() if self._open else self._units.find_silent()
             return None if share is None else self._units.claim(share, next(self._tasks))
 
-    def fill(self, share: int) -> Share:
+    def fill(self, turn: Turn) -> Share:
         """The entries that have not ended."""
-        return self._cut.fill(share, self._account)
+        return self._cut.fill(turn.share, self._account)
 
     def take_again(self, turn: Turn) -> Turn | None:
         """Take the same share as another task: this one has been reaped, so it is past the fence."""

@@ -251,7 +251,7 @@ class Driver:
 
     def _run_tasks(self) -> BaseException | None:
         """Start a task for each open share, and follow them. Returns the error that ended them early."""
-        own_shares = self._directory.parent / f"shares-{self._epoch}"
+        own_shares = locate_shares(self._directory.parent, self._epoch)
         for note in self._runner.prepare(self._account, own_shares):
             self._note(note)
         if not self._runner.tasks:
@@ -444,6 +444,11 @@ class Driver:
 
     def _note(self, note: str) -> None:
         self._emit(RunNoted(t_s=self._now(), note=note))
+
+
+def locate_shares(directory: Path, epoch: int) -> Path:
+    """What a run may write about its shares, in the directory of its plan."""
+    return directory / f"shares-{epoch}"
 
 
 def _read_records(receipt: Receipt) -> list[FileRecord]:

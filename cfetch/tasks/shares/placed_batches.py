@@ -17,13 +17,12 @@ from cfetch.base.breaker import BreakerState
 from cfetch.base.config.engine import PlacementOptions
 from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
 from cfetch.base.events import EntryFinished, Event
-from cfetch.engine.batches.arrivals import Arrivals, submit
-from cfetch.engine.batches.rounds import MOST_MOVES
+from cfetch.engine.batches.arrivals import Arrivals
 from cfetch.engine.batches.staging import Batch, BatchSize
-from cfetch.engine.batches.volume_events import make_batch_placed, make_unplaced_fault
+from cfetch.engine.batches.waiting import WaitingBatches
 from cfetch.engine.entry_records import make_skipped_record
-from cfetch.engine.placement.chooser import NO_ROOM, Earlier, Mode
-from cfetch.engine.placement.placer import NOTHING_EARLIER, Placer, Unplaceable
+from cfetch.engine.placement.chooser import Earlier, Mode
+from cfetch.engine.placement.placer import NOTHING_EARLIER, Placer
 from cfetch.manifest.plan import Plan
 from cfetch.manifest.urls import host_of
 from cfetch.storage.volume import Volume
@@ -58,6 +57,7 @@ class Begun(NamedTuple):
 class PlacedBatches:
     """``has_ended``: whether an entry has, by its index. ``events`` gets what people are told.
 
+    ``waiting``: the batches that are not over.
     ``fault``: with what the run ends, if batches were given up, or files have gone.
     """
 
@@ -92,6 +92,16 @@ class PlacedBatches:
             earlier=placing.earlier or NOTHING_EARLIER,
         )
         self.watch = TaskVolumes(volumes, self._placer, events, now_s, placing.note_files, options)
+        self.waiting = WaitingBatches(
+            self._arrivals,
+            self._placer,
+            self._batches,
+            self._names,
+            now_s,
+            events.append,
+            self._fail,
+            self.watch.lose,
+        )
 
     async def open(self, find_landed: Landed) -> None:
         """Look at each volume, and follow them from now on."""
@@ -99,46 +109,24 @@ class PlacedBatches:
         self.watch.follow(find_landed)
 
     @property
-    def is_over(self) -> bool:
-        """Whether nothing is left to bring."""
-        return self._arrivals.is_over and not self._batches
-
-    @property
     def volumes(self) -> range:
         """The numbers of the volumes."""
         return range(len(self._volumes))
-
-    def wants_more(self) -> bool:
-        """Whether another batch has to arrive before anything can be begun."""
-        return not self._arrivals.is_over and self._placer.wants_more(self._now_s())
 
     def may_go_on(self, volume: int) -> bool:
         """Whether a share for this volume may become longer if further batches arrive."""
         is_used = self._placer.view(volume).breaker is BreakerState.CLOSED
         return is_used and not self._arrivals.is_over
 
-    async def arrive(self) -> None:
-        """Look where the files of the next batch stand, and let it wait for a volume."""
-        self._submit(await self._arrivals.next(self.watch.lose))
-
     def assign(self) -> None:
         """Give volumes to the batches that wait, and give up those that have waited for too long."""
-        now_s = self._now_s()
-        for batch in [batch for batch in self._batches.values() if batch.moves > MOST_MOVES]:
-            self._placer.cancel(batch.number)
-            self._give_up(batch, f"it was started {batch.moves} times and never completed")
-        for placed in self._placer.assign(now_s):
-            batch = self._batches[placed.batch]
-            self._events.append(make_batch_placed(now_s, batch, placed, self._names))
-        for overdue in self._placer.overdue(self._now_s()):
-            self._give_up(self._batches[overdue.batch], overdue.why, overdue.reasons)
+        self.waiting.assign()
+        self.waiting.give_up_overdue()
 
     async def begin(self, volume: int) -> Begun | None:
         """Begin the next batch on a volume; None: it has none now."""
-        while (placed := self._placer.begin(volume, self._now_s())) is not None:
-            batch = self._batches[placed.batch]
-            if placed.stolen_from is not None and not placed.probe:
-                self._events.append(make_batch_placed(self._now_s(), batch, placed, self._names))
+        while (begun := self.waiting.begin(volume)) is not None:
+            batch, _ = begun
             if members := tuple(self._split(batch, volume)):
                 return Begun(batch.number, members, batch.missing_bytes)
             await self.finish(volume, [(batch.number, ())])
@@ -189,7 +177,7 @@ class PlacedBatches:
         if fault.no_room:
             self._placer.set_room(volume, self._placer.view(volume).load_bytes)
         if self._placer.view(volume).breaker is not before:
-            self.watch.pause(volume)
+            self.watch.in_use.pause(volume)
 
     async def confirm(self, fault: Vanished | None = None, volume: int | None = None) -> None:
         """Look whether the files of all tasks still stand; ``fault``: what a task has seen on a volume."""
@@ -216,23 +204,10 @@ class PlacedBatches:
         other = Batch(next(self._next), batch_id(entries), None, indexes, size)
         other.home, other.standing = volume, dict.fromkeys(indexes, volume)
         other.copies, other.blocked = batch.copies, batch.blocked
-        self._submit(other)
+        self.waiting.add(other)
 
-    def _submit(self, batch: Batch) -> None:
-        self._batches[batch.number] = batch
-        try:
-            submit(self._placer, batch, self._now_s())
-        except Unplaceable as reason:
-            self._give_up(batch, str(reason))
-
-    def _give_up(self, batch: Batch, why: str, reasons: Sequence[str] | None = None) -> None:
-        """Fail a batch that no volume takes; the run ends with that fault."""
-        said = (
-            [self._placer.view(volume).reason or NO_ROOM for volume in self.volumes]
-            if reasons is None
-            else reasons
-        )
-        fault = make_unplaced_fault(batch, why, said, self._names)
+    def _fail(self, batch: Batch, fault: VolumeFault) -> None:
+        """Fail the entries of a batch that no volume takes; the run ends with that fault."""
         now_s = self._now_s()
         for index in batch.entries:
             entry = self._plan.entry(index)

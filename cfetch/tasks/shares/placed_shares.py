@@ -135,14 +135,14 @@ class PlacedShares(ShareSource):
                     self._dealt.append(dealt)
                     self._dealt_for[volume] += 1
                     return self._claim(self._units.add(volume))
-            if batches.is_over:
+            if batches.waiting.is_over:
                 if not self._is_over:
                     await batches.confirm()
                 self._is_over = True
                 return None
-            if not batches.wants_more():
+            if not batches.waiting.wants_more():
                 return self._claim(self._units.find_silent(volumes))
-            await batches.arrive()
+            await batches.waiting.arrive()
 
     @_in_turn
     async def take_again(self, turn: Turn) -> Turn | None:
@@ -190,9 +190,9 @@ class PlacedShares(ShareSource):
         """Whether all batches are over."""
         return self._is_over
 
-    def fill(self, share: int) -> Share:
+    def fill(self, turn: Turn) -> Share:
         """The content of a share: the batches of it that are not over, each of them whole."""
-        dealt = self._dealt[share]
+        dealt = self._dealt[turn.share]
         left = [members for members in dealt.members if not self._have_ended(members)]
         entries = [self._plan.entry(index) for members in left for index in members]
         return Share(entries, self._placing.slots, tuple(map(len, left)), dealt.volume)
@@ -232,7 +232,7 @@ class PlacedShares(ShareSource):
                 dealt[begun.number] = begun.members
                 cost_s += pace.cost_s(len(begun.members), begun.missing_bytes)
             elif dealt and self._batches.may_go_on(volume):
-                await self._batches.arrive()
+                await self._batches.waiting.arrive()
                 self._batches.assign()
             else:
                 break

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from cfetch.base.secret import printable
 from cfetch.manifest.plan import Plan
@@ -10,25 +9,18 @@ from cfetch.manifest.plan_file import NO_BATCH
 from cfetch.show.format import duration
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares, find_floors
+from cfetch.tasks.shares.dealing import CutShares
 
 WORTH_A_NOTE_S = 60.0
 
 
-class PlanCut(NamedTuple):
-    """``members``: the indexes of each share's entries; ``sharers``: for each share, as in ``Share``.
-
-    ``notes`` are for a person.
-    """
-
-    members: "list[array[int]]"
-    sharers: list[int]
-    notes: list[str]
-
-
 def cut_plan(
     plan: Plan, account: Account, *, pace: ExpectedPace, slots: int, per_host: int | None
-) -> PlanCut:
-    """Cut all entries that are not in the account, and the whole of their batches. Raises LocalFault."""
+) -> tuple[CutShares, list[str]]:
+    """Cut all entries that are not in the account, and the whole of their batches; with notes for a person.
+
+    Raises LocalFault.
+    """
     left: Sequence[int] = range(len(plan))
     sizes, hosts, batches = plan.sizes, plan.host_of, plan.batch_of
     if account:
@@ -36,13 +28,13 @@ def cut_plan(
         sizes, hosts = [sizes[index] for index in left], [hosts[index] for index in left]
         batches = None if batches is None else [batches[index] for index in left]
     cut = cut_shares(sizes, hosts, pace=pace, slots=slots, batch_of=batches)
-    notes = []
+    notes: list[str] = []
     if left:
         floors_s = find_floors(cut, sizes, hosts, pace=pace, per_host=per_host)
         host = max(floors_s, key=floors_s.__getitem__, default=None)
         if host is not None:
             notes = note_slow_host(plan.hosts[host], floors_s[host], sum(cut.cost_s) / slots)
-    return PlanCut(cut.list_members(left), count_sharers(cut, hosts, slots=slots), notes)
+    return CutShares(plan, cut.list_members(left), count_sharers(cut, hosts, slots=slots)), notes
 
 
 def _list_left(plan: Plan, account: Account) -> Sequence[int]:

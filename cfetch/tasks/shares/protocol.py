@@ -5,13 +5,13 @@ together (each of them is a batch of one, and is committed by itself). ``step(un
 next state and what its keeper has to do. Time comes in the events; a lease is over when its time is over, and
 nobody has to say so. ``docs/protocol.md`` tells the whole protocol::
 
-    state       claimed                       renewed    staged   committed   failed, or fenced
-    open        held: grant                   end it     -        -           -
-    held        a live lease: refuse          longer     home     committed   held by the others, or open,
-                else a copy on its volume,                                    or failed if that is final
-                or fence it, and refuse
-    committed   refuse                        end it     -        -           -
-    failed      refuse                        end it     -        -           -
+    state       claimed                       renewed    committed   failed, or fenced
+    open        held: grant                   end it     -           -
+    held        a live lease: nothing         longer     committed   held by the others, or open,
+                else a copy on its volume,                           or failed if that is final
+                or fence it
+    committed   -                             end it     -           -
+    failed      -                             end it     -           -
 
 A lease is for one volume, and it is the right to commit there: two holders of a unit on one volume put the
 same files under the same names. So a unit goes to another volume only when none of its holders can commit any
@@ -43,12 +43,11 @@ class LeaseHolder(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """``volume``: where its holders commit it; ``home``: the volume that has all or a part of it."""
+    """``volume``: where its holders commit it."""
 
     phase: Phase = Phase.OPEN
     holders: tuple[LeaseHolder, ...] = ()
     volume: int = 0
-    home: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -78,12 +77,6 @@ class Renewed(NamedTuple):
 
     task: int
     until_s: float
-
-
-class Staged(NamedTuple):
-    """All bytes of the unit are whole and verified, in the directory of the task on its volume."""
-
-    task: int
 
 
 class Committed(NamedTuple):
@@ -116,12 +109,6 @@ class Grant(NamedTuple):
     is_copy: bool = False
 
 
-class Refuse(NamedTuple):
-    """Give the task nothing."""
-
-    task: int
-
-
 class Fence(NamedTuple):
     """Close the task's directory, look whether the unit's record stands, and report both as ``Fenced``."""
 
@@ -140,23 +127,23 @@ class Settle(NamedTuple):
     is_committed: bool
 
 
-Event = Claimed | Renewed | Staged | Committed | Failed | Fenced
-Action = Grant | Refuse | Fence | LetGo | Settle
+Event = Claimed | Renewed | Committed | Failed | Fenced
+Action = Grant | Fence | LetGo | Settle
 Step = tuple[Unit, tuple[Action, ...]]
 
 
 def step(unit: Unit, event: Event) -> Step:
-    """Take one step. What the table does not name changes nothing."""
+    """Take one step. What the table does not name changes nothing; a claim without a grant is refused."""
     take = TABLE.get((unit.phase, type(event)))
     return (unit, ()) if take is None else take(unit, event)
 
 
-def restore(*, stands: bool, home: int | None = None) -> Unit:
+def restore(*, stands: bool) -> Unit:
     """The state of a unit for a new driver, who has fenced all tasks of the former one before it looked.
 
-    ``stands``: the unit's record; ``home`` as in ``Unit``.
+    ``stands``: the unit's record.
     """
-    return Unit(Phase.COMMITTED if stands else Phase.OPEN, home=home)
+    return Unit(Phase.COMMITTED if stands else Phase.OPEN)
 
 
 def _grant(unit: Unit, event: Claimed) -> Step:
@@ -167,14 +154,10 @@ def _grant(unit: Unit, event: Claimed) -> Step:
 
 def _claim_held(unit: Unit, event: Claimed) -> Step:
     if unit.has(event.task) or not unit.is_free(event.now_s):
-        return unit, (Refuse(event.task),)
+        return unit, ()
     if event.volume == unit.volume and len(unit.holders) < MOST_HOLDERS:
         return _grant(unit, event)
-    return unit, (*(Fence(holder.task) for holder in unit.holders), Refuse(event.task))
-
-
-def _refuse(unit: Unit, event: Claimed) -> Step:
-    return unit, (Refuse(event.task),)
+    return unit, tuple(Fence(holder.task) for holder in unit.holders)
 
 
 def _renew(unit: Unit, event: Renewed) -> Step:
@@ -187,10 +170,6 @@ def _renew(unit: Unit, event: Renewed) -> Step:
 
 def _end(unit: Unit, event: Renewed) -> Step:
     return unit, (LetGo(event.task),)
-
-
-def _stage(unit: Unit, event: Staged) -> Step:
-    return (unit._replace(home=unit.volume) if unit.has(event.task) else unit), ()
 
 
 def _commit(unit: Unit, event: Committed) -> Step:
@@ -213,7 +192,7 @@ def _let_go(unit: Unit, event: Failed | Fenced) -> Step:
 
 def _settle(unit: Unit, task: int) -> Step:
     others = tuple(LetGo(holder.task) for holder in unit.holders if holder.task != task)
-    over = unit._replace(phase=Phase.COMMITTED, holders=(), home=unit.volume)
+    over = unit._replace(phase=Phase.COMMITTED, holders=())
     return over, (Settle(is_committed=True), *others)
 
 
@@ -222,12 +201,9 @@ TABLE: Mapping[tuple[Phase, type], Callable[..., Step]] = {
     (Phase.OPEN, Renewed): _end,
     (Phase.HELD, Claimed): _claim_held,
     (Phase.HELD, Renewed): _renew,
-    (Phase.HELD, Staged): _stage,
     (Phase.HELD, Committed): _commit,
     (Phase.HELD, Failed): _let_go,
     (Phase.HELD, Fenced): _let_go,
-    (Phase.COMMITTED, Claimed): _refuse,
     (Phase.COMMITTED, Renewed): _end,
-    (Phase.FAILED, Claimed): _refuse,
     (Phase.FAILED, Renewed): _end,
 }

@@ -6,14 +6,17 @@ from pathlib import Path
 from cfetch.storage.files import STATE_NAME, on_disk
 from cfetch.storage.hanging_calls import call_within
 from cfetch.storage.resume import useful_parts
+from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.attempts import Attempts
 from cfetch.timeline.files import LocalFiles
 
 
-def bury_on_volume(source: ShareSource, spec: RunSpec, task: int, *, moves: bool) -> None:
-    """Keep the parts of a dead task where its share goes. Raises LocalFault."""
+def bury_dead_task(source: ShareSource, spec: RunSpec, hub: Hub | None, task: int, *, moves: bool) -> None:
+    """Free the leases of a dead task, and keep its parts where its share goes. Raises LocalFault."""
+    if hub is not None:
+        hub.forget(task)
     if not spec.volumes:
         _keep_parts(Path(spec.destination.root) / STATE_NAME, spec, task, moves=moves)
     elif (volume := source.find_volume(task)) is not None:

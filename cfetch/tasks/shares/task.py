@@ -93,7 +93,7 @@ NOTHING_BESIDE = Beside(None, None)
 
 
 class Apart(NamedTuple):
-    """A volume of the caller's own, and the commitment to it, as ``Pool`` takes them."""
+    """A volume of the caller's own, and the commitment to it, as ``Pool`` takes them: shards, on Spark."""
 
     volume: "Volume"
     commit_by: "Callable[..., Commitment]"
@@ -175,11 +175,23 @@ def bring_share(
     if reporter.is_over():
         return reporter.outcome()
     with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
-        fault, learned = runner.run(run_pool(spec, share, turn, reporter, on_life, beside))
+        fault, learned = runner.run(_run_pool(spec, share, turn, reporter, on_life, beside))
     reporter.leave_last(len(share.entries), fault)
     if fault is not None and not reporter.is_over():
         raise fault
     return reporter.outcome()._replace(learned=learned)
+
+
+def bring_apart(spec: RunSpec, share: Share, turn: Turn, beside: Beside, apart: Apart) -> None:
+    """Bring all entries to their end on a volume of the caller's own, who hears of each by ``beside``.
+
+    There are no receipts, and nobody stops it: no copy of the task has the same volume, and Spark ends the
+    process. Raises LocalFault.
+    """
+    with collect_seldom(for_good=True), asyncio.Runner(loop_factory=make_loop) as runner:
+        fault, _ = runner.run(_run_pool(spec, share, turn, apart, lambda: None, beside))
+    if fault is not None:
+        raise fault
 
 
 class Reporter:
@@ -265,38 +277,40 @@ class Reporter:
         )
 
 
-async def run_pool(
+async def _run_pool(
     spec: RunSpec,
     share: Share,
     turn: Turn,
-    reporter: Reporter,
+    way: Reporter | Apart,
     on_life: Callable[[], None],
     beside: Beside,
-    apart: Apart | None = None,
 ) -> tuple[LocalFault | None, Knowledge]:
-    """Run the pool over the share. Returns the fault that ended it early, and its knowledge about hosts."""
+    """Run the pool over the share, to the run's destination with receipts, or to a volume apart.
+
+    Returns the fault that ended it early, and its knowledge about hosts.
+    """
     clock = SystemClock()
     settings = divide_limits(spec.settings, share.sharers, spec.at_a_time, searches=spec.searches)
     run_clock = RunClock(clock, elapsed_s=max(0.0, clock.wall() - spec.wall_start_s))
     network = make_network(settings.network, spec.env)
     try:
         async with AsyncExitStack() as stack:
-            volume = (
-                apart.volume
-                if apart is not None
-                else await stack.enter_async_context(
-                    open_destination(
-                        spec.destination,
-                        settings,
-                        f"t{turn.task}",
-                        login=spec.env,
-                        monotonic=run_clock.now,
-                        is_useless=reporter.is_over,
-                        is_guarded=bool(spec.volumes),
-                        grants=spec.grants,
-                    )
+            if isinstance(way, Apart):
+                volume, commit_by, counts = way.volume, way.commit_by, LiveCounts()
+                listeners: list[Listener] = [counts]
+            else:
+                opened = open_destination(
+                    spec.destination,
+                    settings,
+                    f"t{turn.task}",
+                    login=spec.env,
+                    monotonic=run_clock.now,
+                    is_useless=way.is_over,
+                    is_guarded=bool(spec.volumes),
+                    grants=spec.grants,
                 )
-            )
+                volume, commit_by = await stack.enter_async_context(opened), make_commitment
+                counts, listeners = way.counts, [way]
             transport = RunTransport(
                 connect_timeout_s=settings.connect_timeout,
                 idle_s=LEASED_IDLE_S if settings.per_host else IDLE_S,
@@ -307,7 +321,7 @@ async def run_pool(
             api = StatementApi(settings.statement_host, spec.env, network, clock)
             renewal = Renewal(spec.origin, api, links)
             beats = _make_beat_maker(spec, turn, run_clock.now)
-            listeners: list[Listener] = [reporter, beats, *filter(None, [beside.listener])]
+            listeners += [beats, *filter(None, [beside.listener])]
             pool = Pool(
                 EntryList(share.entries, spec.headers, share.batches),
                 settings,
@@ -318,18 +332,21 @@ async def run_pool(
                     clock=run_clock,
                     jitter=random.random,
                     emit=tell_each(fan_out(*listeners)),
-                    counts=reporter.counts,
+                    counts=counts,
                 ),
                 refresher=renewal.refresher(settings.refresh_command, transport, clock)
                 if beside.open_links is None
                 else beside.open_links(links),
                 knowledge=spec.knowledge,
                 backwards=turn.attempt > 0,
-                commit_by=make_commitment if apart is None else apart.commit_by,
+                commit_by=commit_by,
             )
             line = HubLine(spec.hub, beats, _limit_pool(pool, share, settings))
             line.begin()
-            await _run_watched(pool, _watch_pool(pool, reporter, spec.part_s, on_life), line.keep())
+            work = [line.keep()]
+            if isinstance(way, Reporter):
+                work.append(_watch_pool(pool, way, spec.part_s, on_life))
+            await _run_watched(pool, *work)
     except LocalFault as fault:
         return fault, NOTHING
     return pool.fault, pool.collect_knowledge()

@@ -15,7 +15,6 @@ from cfetch.base.errors import CfetchError, LocalFault, Vanished, VolumeFault
 from cfetch.base.events import Event, VolumePaused, VolumeView
 from cfetch.engine.batches.staging import Batch
 from cfetch.engine.batches.volume_events import VolumesInUse
-from cfetch.engine.placement.chooser import reserve_bytes
 from cfetch.engine.placement.placer import Placer
 from cfetch.manifest.entry import Entry
 from cfetch.storage.volume import Volume
@@ -42,11 +41,10 @@ class TaskVolumes:
         self._volumes = volumes
         self._placer = placer
         self._events = events
-        self._in_use = VolumesInUse(volumes, placer, now_s, events.append)
+        self.in_use = VolumesInUse(volumes, placer, now_s, events.append)
         self._now_s = now_s
         self._note_files = note_files
         self._patience_s = min(options.write_timeout_s, options.deadline_s)
-        self._free: list[int | None] = [None] * len(volumes)
         self._files = Counter[int]()  # that tasks have put there, or found
         self._seen: dict[int, int] = {}  # bytes by task
         self._landed = Counter[int]()  # bytes of tasks at work, by volume
@@ -61,7 +59,7 @@ class TaskVolumes:
     async def _open(self, index: int) -> None:
         try:
             await call_for(self._patience_s, self._volumes[index].open())
-            await call_for(self._patience_s, self._measure_room(index, 0))
+            await call_for(self._patience_s, self._measure_room(index))
         except TimeoutError:
             name = self._volumes[index].name
             self.lose(index, VolumeFault(f"{name} has not answered for {self._patience_s:g} s"))
@@ -72,15 +70,11 @@ class TaskVolumes:
         """Take a volume out of use, unless tasks are at work there."""
         if not self._placer.view(index).running:
             self._placer.volume_failed(index, self._now_s(), str(fault))
-            self.pause(index)
-
-    def pause(self, index: int) -> None:
-        """Tell people that a volume is out of use."""
-        self._in_use.pause(index)
+            self.in_use.pause(index)
 
     def note_done(self, index: int, files: int) -> None:
         """A batch is over on a volume, of which tasks have put or found so many files there."""
-        self._in_use.note_done(index)
+        self.in_use.note_done(index)
         if files:
             self._files[index] += files
 
@@ -120,9 +114,7 @@ class TaskVolumes:
 
     def views(self, done_bytes: Mapping[str, int]) -> list[VolumeView]:
         """The volumes at this moment; ``done_bytes``: of what tasks have brought, by the volumes' names."""
-        return self._in_use.make_views(
-            self._free, [done_bytes.get(volume.name, 0) for volume in self._volumes]
-        )
+        return self.in_use.make_views([done_bytes.get(volume.name, 0) for volume in self._volumes])
 
     def follow(self, find_landed: Landed) -> None:
         """Measure speeds and rooms from now on."""
@@ -172,16 +164,12 @@ class TaskVolumes:
             await asyncio.sleep(LOOK_S)
             if not self._volumes[index].is_stuck:
                 try:
-                    await self._measure_room(index, self._landed[index])
+                    await self._measure_room(index)
                 except LocalFault as fault:
                     self.lose(index, fault)
 
-    async def _measure_room(self, index: int, landed_bytes: int) -> None:
-        """Ask for the free space, and add the bytes that batches under way have taken of it already."""
-        free_bytes = self._free[index] = await self._volumes[index].free_bytes()
-        if free_bytes is not None:
-            reserve = reserve_bytes(free_bytes + landed_bytes)
-            self._placer.set_room(index, max(0, free_bytes - reserve) + landed_bytes)
+    async def _measure_room(self, index: int) -> None:
+        await self.in_use.measure_room(index, lambda number: self._landed[number])
 
 
 async def call_for(limit_s: float, work: Coroutine[Any, Any, T]) -> T:

@@ -9,6 +9,7 @@ import pytest
 from cfetch.base.clock import RunClock
 from cfetch.base.virtual_clock import VirtualClock, run_virtual
 from cfetch.engine.batches.health import Health
+from cfetch.engine.batches.volume_events import VolumesInUse
 from tests.engine.flying import new_flights
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -58,7 +59,9 @@ def health_of(*volumes, placer=None, work=None, clock=None, patience_s=60.0):
     told: Any = placer or Placer()
     clock = RunClock(clock or VirtualClock())
     stagings: Any = SimpleNamespace(here=lambda _: [], changed=work or asyncio.Event())
-    return Health(made, told, stagings, new_flights(), clock, patience_s=patience_s, gone=lambda *_: None)
+    in_use = VolumesInUse(made, told, clock.now, lambda _: None)
+    facts = {"patience_s": patience_s, "in_use": in_use, "gone": lambda *_: None}
+    return Health(made, told, stagings, new_flights(), clock, **facts)
 
 
 @pytest.mark.parametrize(

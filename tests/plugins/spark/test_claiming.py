@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from cfetch.base.config.straggler import StragglerConfig
 from cfetch.base.errors import LocalFault
 from cfetch.plugins.lab.bench.content import Synthetic
 from cfetch.plugins.spark import claiming
-from cfetch.plugins.spark.dealer import ShareDealer, read_order
+from cfetch.plugins.spark.dealer import ShareDealer
 from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.hub.registry import TaskRegistry
 from cfetch.tasks.hub.server import HubPlace, open_hub
 from cfetch.tasks.shares.dealing import MOST_DEATHS
+from cfetch.tasks.shares.lending import read_order
+from cfetch.tasks.shares.salvage import bury_dead_task
 from cfetch.tasks.shares.work import Turn
 from tests.engine.drive import tree
 from tests.tasks.scene import files_of, read_receipts, served, share_of, spec_of, whole, write_manifest
@@ -55,10 +58,10 @@ class OneShare:
         self._turns = [Turn(0, 1)]
         self.said = []
 
-    def take(self):
+    def take(self, volumes):
         return self._turns.pop() if self._turns else None
 
-    def fill(self, share):
+    def fill(self, turn):
         return self._share
 
     def find_volume(self, task):
@@ -94,7 +97,7 @@ def dealing(tmp_path, origin, **settings):
         spec = msgspec.structs.replace(spec, volumes=(spec.destination,), grants=str(tmp_path / "grants"))
         share = share_of(tmp_path, write_manifest(tmp_path / "m.json", origin, FILES))
         placed: Any = OneShare(share._replace(batches=(3,), volume=0))
-        dealer = ShareDealer(placed, spec, hub.forget)
+        dealer = ShareDealer(placed, Path(spec.grants), partial(bury_dead_task, placed, spec, hub))
         hub.deal_by(dealer)
         over = threading.Event()
 
@@ -141,14 +144,15 @@ def test_a_task_that_was_cut_off_puts_nothing_in_place(tmp_path):
     assert list(Path(spec.grants).iterdir()) == []
 
 
-def test_a_task_that_has_not_begun_when_its_share_is_taken_back_never_begins(tmp_path, monkeypatch):
-    """It has read its order, and finds its grant withdrawn; it leaves no directory, and takes others."""
+@pytest.mark.parametrize("has_read", [False, True])
+def test_a_task_that_has_not_begun_when_its_share_is_taken_back_never_begins(tmp_path, monkeypatch, has_read):
+    """It finds no order, or its grant withdrawn; it leaves no directory, and takes others."""
 
-    def read_late(spec, task):
-        order = read_order(spec, task)
+    def read_late(grants, task):
+        order = read_order(grants, task)
         if task == 1:
             dealer.lose(task)
-        return order
+        return order if has_read else read_order(grants, task)
 
     monkeypatch.setattr(claiming, "read_order", read_late)
     with served(FILES) as origin, dealing(tmp_path, origin) as (spec, placed, dealer):
@@ -190,3 +194,13 @@ def test_the_fault_of_a_volume_moves_its_batches_and_that_of_a_machine_does_not(
         assert list(Path(spec.grants).iterdir()) == []
         dealer.end(ShareEnded(task=task))  # late
         assert len(placed.said) == 1
+
+
+@pytest.mark.parametrize("is_mine", [False, True])
+def test_what_no_other_volume_takes_ends_the_run_unless_a_copy_has_brought_it(tmp_path, is_mine):
+    """Its volume refuses the share; nobody asks for another one if its files stand already."""
+    with served(FILES) as origin, dealing(tmp_path, origin) as (_, placed, dealer):
+        placed.is_mine, placed.move = lambda turn: is_mine, lambda turn, fault: False
+        task = dealer.claim("a")
+        dealer.end(ShareEnded(task=task, fault=TaskFault("it is gone", is_volumes=True)))
+        assert str(dealer.failure) == ("it is gone" if is_mine else "None")

@@ -1,6 +1,8 @@
 """Spark's engine keeps the contract of engines."""
 
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,11 +20,11 @@ class TestSparkEngine(EngineContract):
     @contextmanager
     def engine_of(self, scene):
         """The state is in the destination, as tasks must see both."""
-        yield SparkPlugin().make_engine(
-            scene.plan,
-            scene.to,
-            scene.to / ".cfetch",
-            scene.settings,
-            origin=ManifestRef("m.json", None, None),
+        context: Any = SimpleNamespace(
+            volumes=SimpleNamespace(roots=(scene.to,)),
+            state=scene.to / ".cfetch",
+            settings=scene.settings,
+            renewal=SimpleNamespace(origin=ManifestRef("m.json", None, None)),
             clock=SystemClock(),
         )
+        yield SparkPlugin().make_engine(scene.plan, context)

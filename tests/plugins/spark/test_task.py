@@ -22,6 +22,7 @@ from cfetch.run.fresh_links import ManifestRef
 from cfetch.tasks.hub.receipts import STOP_NAME, TaskReport, encode_report, leave_receipt, share_receipt_name
 from cfetch.tasks.shares import task
 from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
+from cfetch.tasks.shares.dealing import CutShares
 from cfetch.tasks.shares.task import bring_share, divide_limits
 from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import ShareOutcome, Turn
@@ -298,7 +299,9 @@ def test_shares_on_disk_have_a_row_group_each(tmp_path, monkeypatch):
         left = range(2, len(plan))
         hosts = [n % 2 for n in left]
         cut = cut_shares([50 << 20 for _ in left], hosts, pace=ExpectedPace(), slots=3)
-        files = write_shares(directory, plan, cut.list_members(left), count_sharers(cut, hosts, slots=3))
+        files = write_shares(
+            directory, CutShares(plan, cut.list_members(left), count_sharers(cut, hosts, slots=3))
+        )
         assert files.count == len(cut.cost_s) > 1
         shares = [files.read_share(number) for number in range(files.count)]
         found = {entry.id: number for number, share in enumerate(shares) for entry in share.entries}

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import sys
 import time
 from contextlib import closing
@@ -27,6 +28,7 @@ from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
+from cfetch.tasks.shares.task_destination import is_granted
 from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.course import Course
 from cfetch.timeline.heartbeat import Heartbeats
@@ -40,7 +42,6 @@ from tests.volumes.conftest import namespaces
 
 __all__ = ["namespaces"]
 KIB = 1 << 10
-NO_PLAN: Any = None
 NO_TABLE: Any = None
 
 
@@ -70,8 +71,11 @@ class Placed:
         self.dealt += 1
         return Turn(self.dealt - 1, self.dealt)
 
-    def fill(self, share):
+    def fill(self, turn):
         return Share([], 1, (), 0)
+
+    def is_mine(self, turn):
+        return True
 
     def find_volume(self, task):
         return 0
@@ -120,10 +124,10 @@ def table(tmp_path):
             crew: Any = self
             self.desk._crew = crew
             self.run = LeadersRun(self.receipts, 1, lambda: True)
-            self.remote = RemoteShares(NO_PLAN, self.mail, beats, self.run, [0])
+            self.remote = RemoteShares(self.mail, beats, self.run, [0])
 
         def bury(self, task, *, moves=True):
-            assert not self.mail.is_granted(task)
+            assert not self.has_grant(task)
             self.said.append(("fence", task))
 
         def wait_for_receipts(self):
@@ -132,8 +136,11 @@ def table(tmp_path):
         def fail(self, error):
             raise error
 
+        def has_grant(self, task):
+            return is_granted(self.mail.grants, f"t{task}")
+
         def give(self, **words):
-            """Let the node ask for a share, and the desk answer. Returns the answer."""
+            """Let the node ask for a share, and the desk answer. Returns the task as which it has one."""
             ask = Ask(node="b", number=len(self.said) + 100, volumes=[0], **words)
             self.mail.ask(ask)
             self.hear()
@@ -148,8 +155,8 @@ def table(tmp_path):
 
 def test_a_dead_node_is_fenced_before_others_get_its_share(table):
     """It may only stand still; its task loses the grant first, then its directory, and then its share."""
-    assert table.give().turn.task == 1
-    assert table.mail.is_granted(1)
+    assert table.give() == 1
+    assert table.has_grant(1)
     table.beats.is_dead = True
     table.said.clear()
     table.hear()
@@ -157,14 +164,28 @@ def test_a_dead_node_is_fenced_before_others_get_its_share(table):
     assert table.give() is None  # it has to come back under another name
 
 
+def test_a_volume_that_cannot_be_fenced_keeps_no_share(table):
+    """It fails: whoever gets the share next will say so."""
+
+    def fail(task, *, moves):
+        raise VolumeFault("Input/output error")
+
+    table.desk._bury_task = fail
+    assert table.give() == 1
+    table.beats.is_dead = True
+    table.said.clear()
+    table.hear()
+    assert table.said == [("read receipts",), ("bury", 1)]
+
+
 def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table):
     """Its receipts are read first, as files in them stand; a volume that is full may have room for others."""
-    assert table.give().turn.task == 1
+    assert table.give() == 1
     table.said.clear()
     table.mail.ask(Ask(node="b", number=2, refused=refusal(1, "is full", no_room=True)))
     table.hear()
     assert table.said[:2] == [("read receipts",), ("move", 1, "is full")]
-    assert table.give().turn.task == 2
+    assert table.give() == 2
     table.mail.ask(Ask(node="b", number=3, refused=refusal(2, "does not answer")))
     table.hear()
     assert table.give() is None
@@ -172,13 +193,32 @@ def test_what_a_volume_refuses_to_a_node_is_dealt_anew_and_the_node_spared(table
 
 def test_a_node_whose_process_has_died_gets_the_share_again(table):
     """Only what the desk has given it, and once; what has its receipt is brought."""
-    assert table.give().turn.task == 1
-    assert table.give(dead=1).turn.task == 2
+    assert table.give() == 1
+    assert table.give(dead=1) == 2
     assert ("bury", 1) in table.said
     (table.receipts / "share-1-000001").touch()
     table.said.clear()
-    assert table.give(dead=2).turn.task == 3
+    assert table.give(dead=2) == 3
     assert [said for said in table.said if said[0] != "renew"] == [("end", 2)]
+
+
+def test_a_share_that_is_taken_back_before_the_node_has_read_it_is_asked_for_anew(table):
+    """The leader had taken the node for dead. What it has read it keeps only until a process has it."""
+    table.mail.ask(Ask(node="b", number=1, volumes=[0]))
+    table.mail.ask(Ask(node="b", number=2, volumes=[0]))
+    table.hear()
+    table.desk._lent.take_back(1)
+    assert table.remote.take() is None
+    turn = table.remote.take()
+    assert (turn.task, table.remote.find_volume(2)) == (2, 0)
+    assert table.remote.fill(turn) == Share([], 1, (), 0)
+    assert table.remote._given == {}
+
+
+def test_a_board_that_has_gone_takes_no_order(table):
+    """The run is over; the desk may still be at work."""
+    shutil.rmtree(table.mail.grants)
+    assert table.give() == 1
 
 
 def test_a_board_that_cannot_be_used_is_a_fault_of_the_machine(table, monkeypatch):
@@ -203,7 +243,7 @@ def test_a_node_ends_as_the_leader_does(table):
     assert table.remote.is_over()
     assert (table.remote.is_whole, str(table.remote.fault)) == (True, "no volume has room")
     find_over(table.receipts, 1).unlink()
-    other = RemoteShares(NO_PLAN, table.mail, table.beats, LeadersRun(table.receipts, 1, lambda: False), [0])
+    other = RemoteShares(table.mail, table.beats, LeadersRun(table.receipts, 1, lambda: False), [0])
     assert other.is_over()
     assert not other.is_whole
 

@@ -223,7 +223,7 @@ class World:
 
     def bring(self, turn):
         """A task: stages each batch, gives the files their names, writes the record, leaves a receipt."""
-        share = self.placed.fill(turn.share)
+        share = self.placed.fill(turn)
         assert share.volume is not None
         disk = self.disks[share.volume]
         self.check_grant(share, turn)

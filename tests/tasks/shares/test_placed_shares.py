@@ -44,7 +44,7 @@ def test_a_share_that_was_lost_goes_to_the_next_one_who_sees_its_volume(tmp_path
         assert here is not None
         assert there is not None
         assert {here, there} == {0, 1}
-        content = placed.fill(first.share)
+        content = placed.fill(first)
         placed.bury(first)
         second = placed.take([there])
         assert second is None or second.share != first.share
@@ -52,7 +52,7 @@ def test_a_share_that_was_lost_goes_to_the_next_one_who_sees_its_volume(tmp_path
         assert again is not None
         assert (again.share, again.attempt) == (first.share, 0)
         assert again.task != first.task
-        assert placed.fill(again.share) == content
+        assert placed.fill(again) == content
 
 
 @pytest.mark.parametrize("is_granted", [True, False])

@@ -15,10 +15,8 @@ from cfetch.tasks.shares.protocol import (
     Grant,
     LetGo,
     Phase,
-    Refuse,
     Renewed,
     Settle,
-    Staged,
     Unit,
     restore,
     step,
@@ -133,7 +131,7 @@ def work(world: World, place: int) -> Iterator[World]:
         return
     later = world.with_task(place, doing=NEXT[task.doing])
     if task.doing == "parts":
-        yield say(later, task, Staged(task.number))
+        yield later
         if world.faults:  # the volume refuses the batch
             yield say(idle._replace(faults=world.faults - 1), task, Failed(task.number))
     else:
@@ -160,7 +158,7 @@ def serve(world: World) -> Iterator[World]:
         yield world._replace(tasks=fenced, driver="has fenced")
         return
     if world.driver == "has fenced":
-        unit = restore(stands=world.stands(), home=min(world.kept, default=None))
+        unit = restore(stands=world.stands())
         yield world._replace(unit=unit, driver="up", settled=int(world.stands()))
         return
     for index, (number, is_closed) in enumerate(world.fencing):
@@ -286,15 +284,15 @@ def test_a_lease_is_renewed_copied_on_its_volume_and_lost_when_the_unit_is_over(
     """A final failure counts only when no other task has the unit."""
     unit, _ = step(Unit(), Claimed(1, 0, 0.0, 1.0))
     unit, _ = step(unit, Renewed(1, 5.0))
-    assert step(unit, Claimed(2, 0, 4.0, 9.0)) == (unit, (Refuse(2),))
+    assert step(unit, Claimed(2, 0, 4.0, 9.0)) == (unit, ())
     assert step(unit, Renewed(7, 9.0)) == (unit, (LetGo(7),))
     copied, granted = step(unit, Claimed(2, 0, 6.0, 9.0))
     assert granted == (Grant(2, is_copy=True),)
-    assert step(unit, Claimed(2, 1, 6.0, 9.0)) == (unit, (Fence(1), Refuse(2)))
+    assert step(unit, Claimed(2, 1, 6.0, 9.0)) == (unit, (Fence(1),))
     left, nothing = step(copied, Failed(1, is_final=True))
     assert (left.phase, nothing) == (Phase.HELD, ())
     assert step(left, Failed(2, is_final=True))[1] == (Settle(is_committed=False),)
     over, actions = step(copied, Committed(2))
     assert (over.phase, actions) == (Phase.COMMITTED, (Settle(is_committed=True), LetGo(1)))
-    assert step(over, Committed(1)) == (over, ())
+    assert step(over, Committed(1)) == step(over, Claimed(3, 0, 9.0, 10.0)) == (over, ())
     assert step(over, Renewed(1, 9.0)) == (over, (LetGo(1),))

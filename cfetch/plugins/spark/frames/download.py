@@ -31,6 +31,7 @@ from cfetch.plugins.spark.frames.options import (
     parse_content_limit,
 )
 from cfetch.plugins.spark.frames.pieces import (
+    SCRATCH,
     PieceWork,
     list_results,
     make_task,
@@ -48,8 +49,6 @@ from cfetch.plugins.spark.session import refuse_older_spark, spark_session
 
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
-
-SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 
 
 def download(
@@ -126,10 +125,13 @@ def download(
         work = _prepare(options, columns, spread, is_scratch=to is None)
         if hub is not None:
             work = work._replace(spec=msgspec.structs.replace(work.spec, hub=hub.address))
-        totals = make_accumulator(find_context(spark), spread.tasks)
         names = df.columns
-        work = work._replace(links=_choose_links(spark, renew, options, hub), totals=totals, prefix=prefix)
-        work = work._replace(names=tuple(names))
+        work = work._replace(
+            links=_choose_links(spark, renew, options, hub),
+            totals=make_accumulator(find_context(spark), spread.tasks),
+            prefix=prefix,
+            names=tuple(names),
+        )
         # By places, as PySpark looks columns up by name: it takes a dot or a backtick for its syntax there.
         places = [f"c{place}" for place in range(len(names))]
         chosen = {key: places[names.index(name)] for key, name in columns.items()}

@@ -34,6 +34,7 @@ from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.storage.name_folding import probe_folding
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.shares.cut import ExpectedPace, count_sharers, cut_shares
+from cfetch.tasks.shares.dealing import CutShares
 from cfetch.tasks.shares.task_destination import directory_destination
 from cfetch.tasks.shares.work import RunSpec, Share
 from cfetch.timeline.attempts import ATTEMPTS
@@ -160,7 +161,8 @@ def _freeze(manifest: str, source: str | None, options: Options, slots: int) -> 
                 plan.sizes, plan.host_of, pace=ExpectedPace(concurrency=concurrency), slots=by_slots
             )
             sharers = count_sharers(cut, plan.host_of, slots=slots)
-            shares = write_shares(directory / _SHARES, plan, cut.list_members(range(len(plan))), sharers)
+            whole = CutShares(plan, cut.list_members(range(len(plan))), sharers)
+            shares = write_shares(directory / _SHARES, whole)
             is_same = source == _identify_source(manifest, options)  # nobody has written to it meanwhile
             frozen = _Frozen(
                 source=source if is_same else None,

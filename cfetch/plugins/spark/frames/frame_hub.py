@@ -35,17 +35,6 @@ ANSWER_S = 300.0  # the user's function may wait for a server, and for other cal
 KEPT_S = 3600.0  # a frame without tasks for so long is forgotten, with what it had learned of hosts
 
 
-class LinkAddress(NamedTuple):
-    """Where a task asks for links. ``number``: which source of the hub's."""
-
-    hub: HubAddress
-    number: int
-
-    def open(self, _: ExitStack) -> "HubRefresher":
-        """Open the driver as a source, as ``LinkSource.open`` does."""
-        return HubRefresher(self)
-
-
 class _LinkQuestion(msgspec.Struct, frozen=True):
     number: int
     entry: Entry
@@ -91,7 +80,7 @@ class FrameHub:
         hub.answer_by(self._find_link)
         self.address = hub.address._replace(is_shared=True)
 
-    def add(self, source: LinkSource) -> LinkAddress:
+    def add(self, source: LinkSource) -> "LinkAddress":
         """Serve the source of links too; the address is for its tasks."""
         self._sources.append(source)
         return LinkAddress(self.address, len(self._sources) - 1)
@@ -124,11 +113,15 @@ def open_frame_hub(spark: "SparkSession") -> FrameHub | None:
     return None
 
 
-class HubRefresher:
-    """Asks the driver for links, as a task."""
+class LinkAddress(NamedTuple):
+    """Where a task asks the driver for links. ``number``: which source of the hub's."""
 
-    def __init__(self, address: LinkAddress) -> None:
-        self._address = address
+    hub: HubAddress
+    number: int
+
+    def open(self, _: ExitStack) -> UrlRefresher:
+        """Open the driver as a source, as ``LinkSource.open`` does."""
+        return self
 
     async def refresh(self, entry: Entry, stale: Link) -> Link:
         """Find a fresh link, as ``UrlRefresher`` says."""
@@ -145,7 +138,6 @@ class HubRefresher:
         return answer.link
 
     async def _ask(self, entry: Entry, stale: Link) -> _LinkAnswer:
-        address, number = self._address
-        async with connect(address, within_s=ANSWER_S) as hub:
-            hub.write(Question(data=msgspec.msgpack.encode(_LinkQuestion(number, entry, stale))))
+        async with connect(self.hub, within_s=ANSWER_S) as hub:
+            hub.write(Question(data=msgspec.msgpack.encode(_LinkQuestion(self.number, entry, stale))))
             return msgspec.msgpack.decode(await hub.read(MOST_BEAT_BYTES), type=_LinkAnswer)

@@ -63,9 +63,9 @@ class HeldLock:
                 os.utime(self._file.fileno())
 
 
-def bring_share_once(spec: RunSpec, share: Share, number: int, *, task: int) -> list[FileRecord]:
+def bring_share_once(spec: RunSpec, share: Share, number: int) -> list[FileRecord]:
     """The record of each entry, in the order of their ids; see ``find_or_bring``."""
-    receipt = find_or_bring(spec, share, Turn(number, task, 0))
+    receipt = find_or_bring(spec, share, Turn(number, number))
     return sorted(_select_wanted(receipt, share), key=lambda record: record.id)
 
 

@@ -31,15 +31,8 @@ _HIDDEN = {f"{key}_url": key for key, kind in KINDS.items() if kind.secret}  # a
 NOT_HERE = {  # they concern a run's screen, files, timeline or volumes, which a data source does not have
     *("batch_share", "color", "dry_run", "engine", "explain", "failed_from", "failures", "group"),
     *("include", "exclude", "verbose"),
-    *(
-        "heartbeat_interval",
-        "heartbeat_misses",
-        "json",
-        "log_format",
-        "progress",
-        "metrics",
-        "metrics_tables",
-    ),
+    *("heartbeat_interval", "heartbeat_misses", "json", "log_format", "progress"),
+    *("metrics", "metrics_tables"),
     *("placement", "placement_deadline", "quiet", "spark_master", "statement_host", "write_timeout"),
     "bad_rows",  # no message would report the skipped rows
     "clash",  # its note would be lost too

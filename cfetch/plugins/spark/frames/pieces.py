@@ -66,6 +66,7 @@ _SIZES = ("bigint", "int", "smallint", "tinyint", "double", "float", *_TEXTS)
 _KEY_TYPES = {"size": _SIZES, "headers": ("map", "struct", *_TEXTS)}
 
 NO_RENEWAL = "download(renew=…) takes a function or a manifest that has fresh links"
+SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 _SCRATCH = "cfetch-"
 PIECE_ROWS = 20_000  # as many files as a share has at most: they are in the memory of a task
 PIECE_BYTES = 128 << 20  # of the rows of a piece, with all columns of the user's

@@ -22,6 +22,7 @@ from cfetch.manifest.digests import HEX_DIGITS
 from cfetch.plugins.spark.frames.frame import make_run_spec
 from cfetch.plugins.spark.frames.options import Options, adopt_variables, read_options
 from cfetch.plugins.spark.frames.pieces import (
+    SCRATCH,
     PieceWork,
     cut_pieces,
     list_results,
@@ -43,7 +44,6 @@ from cfetch.show.format import plural
 from cfetch.tasks.hub.messages import HubAddress
 from cfetch.tasks.shares.work import Turn
 
-SCRATCH = "/cfetch"  # stands for a directory of each executor's own
 FILES_PER_SHARD = 1000  # some 100 MB of pictures; an executor holds a shard's files twice while it writes
 
 

@@ -50,8 +50,7 @@ from cfetch.plugins.spark.frames.task_log import TaskTally
 from cfetch.plugins.spark.frames.url_rows import UrlRows, list_cells, make_document, read_url_rows
 from cfetch.storage.files import STATE_NAME, make_private, on_disk, replace_file
 from cfetch.tasks.hub.receipts import ShareResult
-from cfetch.tasks.shares.apart import bring_apart
-from cfetch.tasks.shares.task import Apart
+from cfetch.tasks.shares.task import Apart, bring_apart
 from cfetch.tasks.shares.work import Share, Turn
 
 if TYPE_CHECKING:

@@ -132,7 +132,7 @@ class FilesReader(DataSourceReader):
             share = share._replace(entries=wanted)
         if not share.entries:
             return
-        records = bring_share_once(frame.spec, share, number, task=number)
+        records = bring_share_once(frame.spec, share, number)
         digests = {entry.id: entry.digest for entry in share.entries}
         rows = (FileRow(record.id, digests.get(record.id), record) for record in records)
         yield from make_arrow_batches(

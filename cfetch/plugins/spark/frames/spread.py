@@ -23,9 +23,8 @@ from cfetch.plugins.spark.job import count_slots_to_come
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
 
-TASKS_A_SLOT = (
-    2  # files differ in size and hosts in speed; a task costs 50 ms, and ends with its slowest file
-)
+# Files differ in size and hosts in speed; a task costs 50 ms, and ends with its slowest file.
+TASKS_A_SLOT = 2
 MOST_TASKS = 100_000  # more are no gain for any cluster, and the driver holds a record of each
 # Java and Python read both alike. More goes than ``strip_signature`` takes away, which is no harm: links to
 # one file come to one task in any case, and links that differ in such a key alone are few.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from cfetch.base.config.settings import Settings
+from cfetch.app.engine_plan import LargeManifest
 from cfetch.base.errors import Interrupted, UsageError
-from cfetch.manifest.folding import KEEPS_NAMES, Folding
 from cfetch.manifest.formats.detection import detect_format
 from cfetch.manifest.source import Source
 from cfetch.plugins.spark.job import SETTINGS, cancel_jobs, count_slots, start_thread
@@ -52,35 +51,25 @@ def is_large(path: Path, slots: int | None) -> bool:
         return False
 
 
-def prepare_on_spark(
-    stack: ExitStack,
-    manifest: str,
-    name: str,
-    settings: Settings,
-    directory: Path,
-    rejected: Path,
-    progress: Callable[[int], None] | None = None,
-    folding: Folding = KEEPS_NAMES,
-) -> PreparedPlan:
-    """Validate the manifest, or all in a directory, and freeze them as shares in ``directory``.
+def prepare_on_spark(stack: ExitStack, large: LargeManifest) -> PreparedPlan:
+    """Validate the manifest, or all in a directory, and freeze them as shares.
 
-    ``stack`` keeps the session, for the download too. ``name``: the manifest's name in messages;
-    ``rejected``: the path for the table of all faults, if there are any. ``folding``: which names are one
-    file at the destination.
+    ``stack`` keeps the session, for the download too.
 
     Raises:
         ManifestError: the manifests have faults.
         UsageError: they cannot be read or used in a job, or ``base_url`` is no base URL.
-        LocalFault: ``directory`` cannot be written, or Spark has failed.
+        LocalFault: ``large.directory`` cannot be written, or Spark has failed.
         Interrupted: a signal came.
     """
     require_libraries()
     from cfetch.plugins.spark.prepare.manifests import find_manifests, prepare
 
+    settings, directory, rejected = large.settings, large.directory, large.rejected
     state = rejected.parent.parent
     with on_disk(directory):
         make_private(directory, state=state)
-    sources = find_manifests([manifest])
+    sources = find_manifests([large.manifest])
     spark = stack.enter_context(spark_session(settings.spark_master, settings=SETTINGS))
     plan = run_interruptibly(
         spark,
@@ -93,8 +82,8 @@ def prepare_on_spark(
             slots=count_slots(spark),
             pace=ExpectedPace(concurrency=settings.concurrency),
             per_host=settings.per_host,
-            progress=progress,
-            folding=folding,
+            progress=large.progress,
+            folding=large.folding,
         ),
     )
     if plan.rejected:
@@ -109,7 +98,7 @@ def prepare_on_spark(
             "the manifest names batches, which are published as a whole; where Spark prepares a manifest of "
             "this size, each file is published by itself: use --engine local, or smaller manifests"
         )
-    return msgspec.structs.replace(plan, source=name)
+    return msgspec.structs.replace(plan, source=large.name)
 
 
 def run_interruptibly(spark: "SparkSession", work: Callable[[], T]) -> T:

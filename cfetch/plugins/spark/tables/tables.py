@@ -166,9 +166,8 @@ def verdicts(spark: SparkSession, directory: str | Path) -> DataFrame:
     ``columns.py`` lists the columns. Raises as ``read_files``.
     """
     key = ["load", "id"]
-    fields = [
-        F.col(name) for name in AttemptRecord.__struct_fields__
-    ]  # ``n``, the order of the tries, is the first field
+    # ``n``, the order of the tries, is the first field
+    fields = [F.col(name) for name in AttemptRecord.__struct_fields__]
     tries = F.sort_array(F.collect_list(F.struct(*fields))).alias("tries")
     rescued = read_files(spark, directory).where(F.col("attempts") > 1)
     joined = rescued.join(read_attempts(spark, directory).groupBy(*key).agg(tries), key)

@@ -430,8 +430,7 @@ def test_copies_of_a_task_wait_for_the_first(origin, once_each, tmp_path):
     share = frame.shares.read_share(0)
     told: list[object] = []
     copies = [
-        threading.Thread(target=lambda: told.append(bring_share_once(frame.spec, share, 0, task=0)))
-        for _ in range(4)
+        threading.Thread(target=lambda: told.append(bring_share_once(frame.spec, share, 0))) for _ in range(4)
     ]
     for copy in copies:
         copy.start()
@@ -452,7 +451,7 @@ from cfetch.plugins.spark.frames.once import bring_share_once
 from cfetch.plugins.spark.frames.options import read_options
 options = read_options({"manifest": sys.argv[1], "to": sys.argv[2]}, needed="manifest")
 frame = load_frame(sys.argv[1], options, slots=1)
-bring_share_once(frame.spec, frame.shares.read_share(0), 0, task=0)
+bring_share_once(frame.spec, frame.shares.read_share(0), 0)
 """
 
 
@@ -477,7 +476,7 @@ def test_a_killed_task_leaves_the_lock_and_nothing_that_counts(tmp_path):
         origin.script.faults = {}
         origin.requests.clear()
         frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
-        told = bring_share_once(frame.spec, frame.shares.read_share(0), 0, task=0)
+        told = bring_share_once(frame.spec, frame.shares.read_share(0), 0)
         assert {one.path: one.status for one in told} == {"quick": "skipped", "slow": "done"}
         assert asked(origin) == {"slow": 1}
     assert tree(tmp_path / "to") == files
@@ -496,13 +495,13 @@ def test_a_task_that_stands_still_holds_nobody_up(tmp_path, monkeypatch):
             origin.script.faults = {}
             frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
             share = frame.shares.read_share(0)
-            told = bring_share_once(frame.spec, share, 0, task=0)
+            told = bring_share_once(frame.spec, share, 0)
             assert {one.path: one.status for one in told} == {"quick": "skipped", "slow": "done"}
         finally:
             child.send_signal(signal.SIGCONT)
         assert child.wait() == 0
         assert asked(origin)["quick"] == 1
-        assert bring_share_once(frame.spec, share, 0, task=0) == told
+        assert bring_share_once(frame.spec, share, 0) == told
     assert tree(tmp_path / "to") == files
 
 
@@ -529,10 +528,10 @@ def test_a_torn_receipt_is_none(origin, once_each, tmp_path):
     path = manifest(tmp_path / "m.json", origin, FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
     share = frame.shares.read_share(0)
-    bring_share_once(frame.spec, share, 0, task=0)
+    bring_share_once(frame.spec, share, 0)
     (receipt,) = Path(frame.spec.receipts).glob("share-*")
     receipt.write_bytes(receipt.read_bytes()[:100])
-    assert {one.status for one in bring_share_once(frame.spec, share, 0, task=0)} == {"skipped"}
+    assert {one.status for one in bring_share_once(frame.spec, share, 0)} == {"skipped"}
     once_each(*(entry.path for entry in share.entries))
 
 
@@ -542,9 +541,9 @@ def test_a_receipt_of_half_a_share_answers_for_that_half(origin, once_each, tmp_
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
     share = frame.shares.read_share(0)
     half = share._replace(entries=share.entries[:10])
-    assert len(bring_share_once(frame.spec, half, 0, task=0)) == 10
+    assert len(bring_share_once(frame.spec, half, 0)) == 10
     for _ in range(2):
-        assert [one.id for one in bring_share_once(frame.spec, share, 0, task=0)] == list(range(len(FILES)))
+        assert [one.id for one in bring_share_once(frame.spec, share, 0)] == list(range(len(FILES)))
         once_each(*FILES)
 
 
@@ -553,11 +552,11 @@ def test_what_stands_in_the_way_of_a_file_is_its_row(origin, tmp_path):
     path = manifest(tmp_path / "m.json", origin, FILES)
     frame = load_frame(str(path), options_of(path, tmp_path / "to"), slots=1)
     share = frame.shares.read_share(0)
-    bring_share_once(frame.spec, share, 0, task=0)
+    bring_share_once(frame.spec, share, 0)
     one = tmp_path / "to" / "d" / "5.bin"
     one.unlink()
     one.mkdir()
-    told = {record.path: record.error_kind for record in bring_share_once(frame.spec, share, 0, task=0)}
+    told = {record.path: record.error_kind for record in bring_share_once(frame.spec, share, 0)}
     assert told == {name: "blocked" if name == "d/5.bin" else None for name in FILES}
 
 
@@ -575,7 +574,7 @@ def test_a_directory_that_executors_do_not_see(origin, tmp_path):
     share = frame.shares.read_share(0)
     shutil.rmtree(tmp_path / "to")
     with pytest.raises(LocalFault, match="cannot use"):
-        bring_share_once(frame.spec, share, 0, task=0)
+        bring_share_once(frame.spec, share, 0)
 
 
 def test_the_example_runs(spark, origin, tmp_path, capsys):

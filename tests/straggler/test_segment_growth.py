@@ -1,5 +1,7 @@
 """How many connections a file may have, by what TCP shows of those that bring it."""
 
+from typing import Any
+
 import pytest
 
 from cfetch.straggler.segment_growth import ALL, LOOK, LinkSigns, SegmentGrowth
@@ -102,7 +104,14 @@ def test_after_a_queue_a_few_come_once_tcp_could_have_filled_it_again(slows_to, 
 def test_two_looks_show_no_growth():
     """The first one came late, in the middle of slow start."""
     growth = SegmentGrowth()
-    state = {"began_s": 0.0, "first_bytes": 0, "attempts": 1, "signs": CLEAN, "newest": 0, "new_trip_s": None}
+    state: dict[str, Any] = {
+        "began_s": 0.0,
+        "first_bytes": 0,
+        "attempts": 1,
+        "signs": CLEAN,
+        "newest": 0,
+        "new_trip_s": None,
+    }
     assert growth.allow(7, 0.18, held_bytes=130_000, most=16, **state) == 1
     assert growth.allow(7, 0.28, held_bytes=400_000, most=16, **state) == 1
     assert growth.allow(7, 0.38, held_bytes=450_000, most=16, **state) == 16

@@ -180,7 +180,7 @@ class _Link:
         return None if signs is None else signs.queue
 
     def look(self, now_s: float, *, calm: bool) -> None:
-        """See without a trial that the link is full: all are slow and queue, or they lose from the start."""
+        """Notice a full link without a trial: all are slow and queue, or they lose from the start."""
         signs, self.asked_s = self.read_tcp(), now_s
         if signs is None:
             return

@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 
 from cfetch.base.events import RunStopping
-from cfetch.engine.batches.health import Health
 from cfetch.engine.batches.rounds import Rounds
+from cfetch.engine.batches.volume_events import VolumesInUse
 from cfetch.engine.bring_entry import EntryBringer
 from cfetch.engine.monitor import Monitor
 from cfetch.engine.pool import Pool
@@ -22,7 +22,7 @@ TASKS = {
     "ticker": (Monitor, "report"),
     "worker": (EntryBringer, "bring"),
     "volume's task": (Publisher, "_publish_group"),
-    "volumes' watch": (Health, "_measure_room"),
+    "volumes' watch": (VolumesInUse, "measure_room"),
     "placing": (Rounds, "_round"),
 }
 LONG_S = 600.0  # of virtual time: the files take two seconds

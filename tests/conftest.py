@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
@@ -181,9 +181,23 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(find_function(item.nodeid), -1.0))
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
     """Keep ten thousand tests out of the collector's sight, which else looks at them in each full turn."""
     gc.freeze()
+    for plugin in session.config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor" and not session.config.option.durations:
+            plugin.sendevent = partial(_send_what_counts, plugin.sendevent)
+
+
+def _send_what_counts(send, name, **how):
+    """Send one message a test, not five: nobody counts that it begins, ends, and is set up and left well.
+
+    Both ends of ten thousand tests take half a millisecond of a processor for them.
+    """
+    report = how.get("data") if name == "testreport" else None
+    is_plain = report and report["when"] != "call" and report["outcome"] == "passed"
+    if name not in ("logstart", "logfinish") and not is_plain:
+        send(name, **how)
 
 
 def pytest_xdist_auto_num_workers(config):

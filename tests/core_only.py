@@ -34,9 +34,18 @@ PLUGINS = ("cfetch.plugins", "tests.plugins")
 MARKS = "not needs_plugins and not slow and not cluster"
 
 
+def _list_statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Without the expressions, which are most of a tree."""
+    left = [tree]
+    while left:
+        yield (node := left.pop())
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, part, ())
+
+
 def list_imports(path: Path) -> Iterator[str]:
     """The modules that a file imports, anywhere in it, with the names that it takes from them."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in _list_statements(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

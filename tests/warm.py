@@ -1,7 +1,7 @@
 """Commands that start warm: each ``python -m cfetch`` of a test is forked by a process that has imported it.
 
-So is a program of ``python -c`` that changes something of cfetch, and then runs it as ``CHANGED`` does, and a
-child process of a run that a test has in its own process.
+So is a program of ``python -c`` that changes something of cfetch, and then runs it as ``CHANGED`` does, a
+child process of a run that a test has in its own process, and each of the tests' own ``PROGRAMS``.
 
 Hundreds of tests run the real command, and to import it took a third of the suite's time. ``WarmPopen``
 stands in for ``subprocess.Popen``, also below asyncio. A forked command has its own number, pipes, directory
@@ -31,11 +31,12 @@ from typing import Any
 
 from cfetch.run import collector
 
-__all__ = ["CHANGED", "WarmPopen", "import_all"]
+__all__ = ["CHANGED", "COMMAND", "WarmPopen", "import_all"]
 
 PROJECT = Path(__file__).parents[1]
 COMMAND = [sys.executable, "-m", "cfetch"]
 CHANGED = 'runpy.run_module("cfetch", run_name="__main__", alter_sys=True)'  # the end of a program of a test
+PROGRAMS = ("tests.crash.child", "tests.volumes.child")  # of ``python -m``
 CHILD = "from cfetch.tasks.processes.child import main; main()"  # the end of a program of ``Worker``
 AT_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OPENSSL_", "SSL_")
 HARMLESS = ("PYTHONPATH", "PYTHONUTF8")  # the one is looked at, the other is so in any case
@@ -54,8 +55,7 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 _Popen = subprocess.Popen
 _signature = inspect.signature(_Popen._execute_child)  # type: ignore[attr-defined]
-_PLAIN = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "start_new_session": False,
-          "process_group": -1}  # fmt: skip
+_PLAIN = {"executable": None, "preexec_fn": None, "pass_fds": (), "shell": False, "process_group": -1}
 
 
 class WarmPopen(_Popen[Any]):
@@ -77,6 +77,7 @@ class WarmPopen(_Popen[Any]):
         words = ["-c" if code else "cfetch", *words[3:]]
         order = {"code": code, "words": words, "cwd": place, "env": environment, "umask": bound["umask"]}
         order |= {name: bound[name] for name in ("uid", "gid", "gids")}
+        order["has_session"] = bool(bound["start_new_session"])
         order["blocked"] = list(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ())))  # it inherits them
         self.pid = _kitchen().fork(order, streams)
         self._child_created = True
@@ -88,6 +89,8 @@ def _find_program(words: list[str]) -> str:
     """The program of ``-c``, if it is one that may start warm."""
     if words[1:2] == ["-c"] and words[2].rstrip().endswith(CHANGED):
         return words[2]
+    if words[1:2] == ["-m"] and words[2] in PROGRAMS:
+        return f"import runpy; runpy.run_module({words[2]!r}, run_name='__main__', alter_sys=True)"
     return words[3] if words[1:3] == ["-P", "-c"] and words[3].endswith(CHILD) else ""
 
 
@@ -176,14 +179,16 @@ def _wait_for_order(channel: socket.socket) -> dict[str, Any]:
             channel.sendall(os.read(reader, 20) + b"\n")
             os.close(reader)
             continue
-        child = os.fork()
-        if child:
-            os.write(writer, b"%d" % child)
+        if os.fork():
             os._exit(0)
+        order: dict[str, Any] = json.loads(text)
+        if order["has_session"]:  # whoever knows its number may send its group a signal
+            os.setsid()
+        os.write(writer, b"%d" % os.getpid())
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, max(*streams, channel.fileno(), writer) + 1)
-        return dict(json.loads(text))
+        return order
 
 
 def _begin(order: dict[str, Any]) -> None:

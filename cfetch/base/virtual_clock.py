@@ -47,16 +47,16 @@ class _JumpingSelector(selectors.SelectSelector):
         self.threads_at_work = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
+        is_alone = timeout == 0 and len(self.get_map()) == 1  # there is work, and only the loop's own pipe
+        ready = [] if is_alone else super().select(0)
         if ready or timeout == 0:
             return ready
         if self.threads_at_work:  # a thread's work takes no virtual time, and its end wakes the selector
             return super().select(None)
         if timeout is None:  # there is no timer; only a thread that is just ending could wake the loop
-            ready = super().select(THREAD_END_S)
-            if not ready:
-                raise RuntimeError("deadlock: nothing is scheduled and virtual time cannot pass")
-            return ready
+            if ready := super().select(THREAD_END_S):
+                return ready
+            raise RuntimeError("deadlock: nothing is scheduled and virtual time cannot pass")
         self.now += timeout
         return ready
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tests.warm import CHANGED, COMMAND
+
 __all__ = ["LIMIT_S", "Life", "live"]
 
 PROJECT = Path(__file__).parents[2]
@@ -40,11 +42,10 @@ class _Process:
         self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
         setting = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({fsize}, {fsize})); " if fsize else ""
-        code = f"import os, resource, sys; {setting}os.execv(sys.argv[1], sys.argv[1:])"
-        command = [sys.executable, "-m", "cfetch", *words]
+        code = f"import resource, runpy; {setting}{CHANGED}"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", code, *command] if fsize else command,
+                [sys.executable, "-c", code, *words] if fsize else [*COMMAND, *words],
                 cwd=folder,
                 env=inherited | {"PYTHONPATH": str(PROJECT)} | env,
                 stdin=subprocess.DEVNULL,

@@ -3,10 +3,10 @@
 import os
 import signal
 import subprocess
-import sys
 from typing import NamedTuple
 
 from tests.crash.scene import PROJECT, TIMEOUT_S, Scene
+from tests.warm import CHANGED, COMMAND
 
 __all__ = ["Ended", "command", "ended", "started"]
 
@@ -22,18 +22,20 @@ class Ended(NamedTuple):
 def command(scene: Scene, *more: str) -> list[str]:
     """The scene's job on the command line; one connection a file, as on a slow machine helpers would come."""
     words = ["download", str(scene.manifest), "--to", str(scene.to), "--durability", scene.durability]
-    return [sys.executable, "-m", "cfetch", *words, "--segments", "1", *more]
+    return [*COMMAND, *words, "--segments", "1", *more]
 
 
 def started(words: list[str], *, limits=(), **how) -> subprocess.Popen[str]:
-    """A process with ``limits`` (resource, (soft, hard)) set before it starts."""
+    """A process; a command that has ``limits`` (resource, (soft, hard)) sets them before it begins."""
     # prlimit(1) is not everywhere, and setting limits between fork and exec is not safe beside threads
     setting = "".join(f"resource.setrlimit({which}, {values}); " for which, values in limits)
-    code = f"import os, resource, sys; {setting}os.execv(sys.argv[1], sys.argv[1:])"
+    if limits:
+        assert words[:3] == COMMAND
+        words = [words[0], "-c", f"import resource, runpy; {setting}{CHANGED}", *words[3:]]
     env = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL} | how
     return subprocess.Popen(
-        [sys.executable, "-c", code, *words] if limits else words,
+        words,
         cwd=PROJECT,
         env=env | {"PYTHONPATH": str(PROJECT)},
         text=True,

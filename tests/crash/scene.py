@@ -160,7 +160,7 @@ class Children:
 
     def __enter__(self) -> "Children":
         command = [sys.executable, "-m", "tests.crash.child"]
-        env = {key: value for key, value in os.environ.items() if not key.startswith(("CFETCH_", "PYTHON"))}
+        env = {key: value for key, value in os.environ.items() if not key.startswith("CFETCH_")}
         self._process = subprocess.Popen(
             command, cwd=PROJECT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

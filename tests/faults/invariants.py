@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,12 @@ __all__ = ["Breach", "Checks"]
 PROGRESS_BYTES = 64 << 10  # so many new bytes give a file its tries back
 MITIGATIONS = 2
 CANARY = b"not yours"
+
+
+@lru_cache(32)
+def _hex_of(data):
+    """Of files that mostly stand as they stood at the check before."""
+    return hashlib.sha256(data).hexdigest()
 
 
 class Breach(NamedTuple):
@@ -83,7 +90,7 @@ class Checks:
     def _file(self, path, data, found):
         if path not in self._entries:
             self._breach("outside", f"{path} is no name of the manifest")
-        elif hashlib.sha256(data).hexdigest() in self._world.vouched[path]:
+        elif _hex_of(data) in self._world.vouched[path]:
             found.add(path)
         elif data != self._world.old.get(path) or path in self._promised:
             self._breach("corruption", f"{path} holds {len(data)} bytes that nothing vouches for")
@@ -193,7 +200,7 @@ class Checks:
     def _is_in_place(self, full, path):
         if full.is_symlink() or not full.is_file():
             return False
-        return hashlib.sha256(full.read_bytes()).hexdigest() in self._world.vouched[path]
+        return _hex_of(full.read_bytes()) in self._world.vouched[path]
 
     def _obtainable(self, now_s):
         for path, entry in self._entries.items():

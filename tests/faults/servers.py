@@ -298,7 +298,7 @@ _FAULTY = {
 
 def _arrivals(reply, rng, now_s, host, fault):
     """When which bytes come: (second, bytes)."""
-    data = reply.data
+    data = memoryview(reply.data)  # whose pieces are no copies
     lasts_s = len(data) / host.rate_bps
     if fault == "drip":
         lasts_s = rng.uniform(5, 40)
@@ -369,13 +369,17 @@ class Body:
 
     def read_buffered(self, most=-1):
         now_s = asyncio.get_running_loop().time() + 1e-9
-        pieces = []
-        while self._arrivals and self._arrivals[0][0] <= now_s:
-            pieces.append(self._arrivals.popleft()[1])
+        pieces, left = [], most
+        while left and self._arrivals and self._arrivals[0][0] <= now_s:
+            came_s, piece = self._arrivals.popleft()
+            if 0 <= left < len(piece):
+                self._arrivals.appendleft((came_s, piece[left:]))
+                piece = piece[:left]
+            pieces.append(piece)
+            left -= len(piece)
+        if self._arrivals and self._arrivals[0][0] <= now_s:  # a turn later, as for all that comes
+            self._arrivals[0] = (now_s, self._arrivals[0][1])
         data = b"".join(pieces)
-        if 0 <= most < len(data):
-            self._arrivals.appendleft((now_s, data[most:]))
-            data = data[:most]
         if not self._arrivals and self._is_whole_by_length:
             self._network.over(self)  # as a real one: the last byte of a stated length is the end
         return data

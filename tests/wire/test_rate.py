@@ -159,6 +159,9 @@ class Waits:
         self.told.append(("let go", now_s))
 
 
+PLENTY = memoryview(bytes(64 * MIB))  # views of it cost nothing, and gigabytes are read
+
+
 def readings(kinds, seconds, **limits):
     """Bytes of each reader after so many seconds. ``kinds``: (host, bytes that each read can bring)."""
     got = [0] * len(kinds)
@@ -169,7 +172,7 @@ def readings(kinds, seconds, **limits):
         async def reader(number, host, ready_bytes):
             async def read(most):
                 await asyncio.sleep(0)
-                return b"x" * min(most, ready_bytes)
+                return PLENTY[: min(most, ready_bytes)]
 
             in_turn = limiter.reader(read, host, Waits())
             while True:

@@ -181,11 +181,12 @@ def find_probe(
 
 def find_stealable(volumes: Sequence[VolumeBooks], index: int, mode: Mode) -> BatchState | None:
     """The last movable batch of the queue that ends last, if volume ``index`` would finish it sooner."""
-    speeds = speeds_of([volume.to_state() for volume in volumes])
-    stealable = ((other, next(_movable(volumes, other, index, mode), None)) for other in range(len(volumes)))
+    others = (other for other, volume in enumerate(volumes) if volume.queued)
+    stealable = ((other, next(_movable(volumes, other, index, mode), None)) for other in others)
     victims = [(other, last) for other, last in stealable if last is not None]
     if not victims:
         return None
+    speeds = speeds_of([volume.to_state() for volume in volumes])
 
     def cost(number: int, more_bytes: int, more_files: int) -> float:
         """When a volume would finish its load and this much more: seconds, or its files in count mode."""

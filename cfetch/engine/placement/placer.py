@@ -220,8 +220,8 @@ class Placer:
                 batch.since_s = now_s
         probes = (self._probe(index, now_s) for index in range(len(self._volumes)))
         placed = [probe for probe in probes if probe is not None]
-        known = [volume.to_state() for volume in self._volumes]
         waiting, self._waiting = self._waiting, []
+        known = [volume.to_state() for volume in self._volumes] if waiting else []
         for batch in waiting:
             if now_s >= batch.retry_s:
                 batch.refused = batch.barred

@@ -8,6 +8,7 @@ and wait.
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import count
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -224,7 +225,7 @@ class PlacedShares(ShareSource):
 
     async def _deal(self, volume: int) -> _Dealt | None:
         """Make a share of batches for one volume, as long as shares are to be; None: there are none."""
-        pace, target_s, cost_s = self._placing.pace, self._choose_target_s(), 0.0
+        pace, target_s, cost_s = self._placing.pace, self._target_s, 0.0
         dealt: dict[int, tuple[int, ...]] = {}
         while cost_s < target_s and sum(map(len, dealt.values())) < MOST_FILES:
             begun = await self._batches.begin(volume)
@@ -238,7 +239,9 @@ class PlacedShares(ShareSource):
                 break
         return _Dealt(volume, tuple(dealt), tuple(dealt.values())) if dealt else None
 
-    def _choose_target_s(self) -> float:
+    @cached_property
+    def _target_s(self) -> float:
+        """How long a share should take: a plan of millions of sizes is added up once, not for each share."""
         sizes = self._plan.sizes
         total_s = self._placing.pace.cost_s(len(sizes), sum(size for size in sizes if size > 0))
         return choose_target(total_s, max(self._placing.slots, len(self._batches.volumes))) / MICRO

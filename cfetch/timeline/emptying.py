@@ -59,4 +59,4 @@ def _copy(files: TimelineFiles, old: str, new: str) -> None:
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
-        files.unlink(new)
+        files.unlink_all([new])  # without a free inode it was not made

@@ -154,6 +154,7 @@ class Disk:
         node = self._descriptors.get(descriptor) if self._follows else None
         if node is not None:
             del node.data[length:]
+            node.data.extend(bytes(length - len(node.data)))
             node.dirty = True
 
     def rename(self, source, target, *, src_dir_fd=None, dst_dir_fd=None):
@@ -336,6 +337,20 @@ class _Writer(io.RawIOBase):
 
     def fileno(self):
         return self._descriptor
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=os.SEEK_SET):
+        return os.lseek(self._descriptor, offset, whence)
+
+    def tell(self):
+        return self.seek(0, os.SEEK_CUR)
+
+    def truncate(self, size=None):
+        length = self.tell() if size is None else size
+        self._disk.ftruncate(self._descriptor, length)
+        return length
 
     def write(self, data):
         return self._disk.write(self._descriptor, bytes(data))

@@ -368,7 +368,7 @@ class Fetcher:
         outcome: Outcome = "straggler" if is_straggler else "stalled"
         now_s = self._clock.now()
         self._in_flight.end(attempt, outcome if error else "done", error, now_s)
-        if hangs:
+        if hangs and attempt.connecting_since_s is None:  # else nobody has heard the request
             under_way = self._in_flight.attempts()
             served = sum(other.received > 0 and other.assignment.host == host for other in under_way)
             self._hosts.note_hanging(host, now_s, served)

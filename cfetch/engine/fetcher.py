@@ -71,7 +71,7 @@ class Fetcher:
             limiter,
             options=settings.replies,
             note=self._note,
-            on_used_up=self._hold,
+            hold=self._hold,
         )
 
     def report(self) -> None:
@@ -181,13 +181,14 @@ class Fetcher:
         self._hosts.take_slot(sources.host, sources.slot_bytes)
         return True
 
-    def _hold(self, host: str, pause_s: float) -> None:
-        """Ask a host nothing that it says it would refuse, unless that lasts too long to be believed."""
+    def _hold(self, host: str, pause_s: float, reason: str) -> None:
+        """Ask a host nothing that it says it would refuse, unless that lasts too long to be believed.
+
+        An empty ``reason`` is no news: it follows.
+        """
         now_s = self._clock.now()
-        if pause_s <= self._limits.retry_budget_s and self._hosts.join_pause(
-            host, pause_s, now_s, cuts=False
-        ):
-            reason = "its limit of requests is used up"
+        is_believed = pause_s <= self._limits.retry_budget_s
+        if is_believed and self._hosts.join_pause(host, pause_s, now_s, cuts=False) and reason:
             self._emit(HostPaused(t_s=now_s, host=host, pause_s=pause_s, reason=reason, is_certain=True))
 
     def leave(self, transfer: Transfer, now_s: float) -> None:
@@ -367,7 +368,7 @@ class Fetcher:
         outcome: Outcome = "straggler" if is_straggler else "stalled"
         now_s = self._clock.now()
         self._in_flight.end(attempt, outcome if error else "done", error, now_s)
-        if hangs:
+        if hangs and attempt.connecting_since_s is None:  # else nobody has heard the request
             under_way = self._in_flight.attempts()
             served = sum(other.received > 0 and other.assignment.host == host for other in under_way)
             self._hosts.note_hanging(host, now_s, served)

@@ -54,15 +54,15 @@ class Fetching:
         *,
         options: ReplyOptions = CAREFUL,
         note: Note | None = None,
-        on_used_up: Callable[[str, float], None] | None = None,
+        hold: Callable[[str, float, str], None] | None = None,
     ) -> None:
-        """``on_used_up`` gets a host that says that it takes no request for so many seconds."""
+        """``hold`` gets a host that is not to be asked for so many seconds, and why, if that is news."""
         self._transport = transport
         self._clock = clock
         self._limiter = limiter
         self._options = options
         self._note = note or _ignore
-        self._on_used_up = on_used_up
+        self._hold = hold
         self._doubts: Doubts | None = None
         self._others: Counter[str] = Counter()  # files of each host that are no pages
         self._as_stored: set[str] = set()  # hosts that unpack objects unless gzip is asked for
@@ -204,7 +204,9 @@ class Fetching:
             if accepted is None:
                 from cfetch.engine.refused_replies import make_error  # only a refusal needs it
 
-                raise await make_error(verdict, response, part, clock)
+                raise await make_error(
+                    verdict, response, part, clock, host=attempt.assignment.host, hold=self._hold
+                )
             position, limit = accepted
             if part.segment is None and limit != attempt.size_bytes and not attempt.resumable:
                 response.close()
@@ -335,12 +337,12 @@ class Fetching:
             attempt.reply.has_news_of_size = True  # the server sends the whole file
         if verdict.from_byte != asked.from_byte or not attempt.received:
             attempt.from_byte = verdict.from_byte
-        if self._on_used_up is not None and states_limits(response.headers):
+        if self._hold is not None and states_limits(response.headers):
             from cfetch.wire.pauses import find_used_up_s  # few servers state limits
 
             pause_s = find_used_up_s(response.headers, self._clock.wall())
             if pause_s:
-                self._on_used_up(attempt.assignment.host, pause_s)
+                self._hold(attempt.assignment.host, pause_s, "its limit of requests is used up")
         part.validator = verdict.validator
         stated_times = response.headers.getall("Last-Modified", [])
         part.last_modified = stated_times[0] if stated_times else None

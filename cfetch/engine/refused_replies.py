@@ -1,11 +1,13 @@
 """The errors of replies that are not accepted. Imported when the first one comes."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cfetch.base.clock import RunClock
 from cfetch.base.errors import Expired, RangeRefused, Refused, SourceError
-from cfetch.wire.pauses import make_throttled, make_transient
-from cfetch.wire.reasons import explain
+from cfetch.engine.hosts import UNAVAILABLE
+from cfetch.wire.pauses import find_pause_s, make_throttled, make_transient
+from cfetch.wire.reasons import PATIENCE_S, explain
 from cfetch.wire.statuses import NO_BODY, PROOF
 from cfetch.wire.transport import Response
 from cfetch.wire.verdict import ReplyAction, Verdict
@@ -18,8 +20,23 @@ THROUGH_PROXY = 305
 SAID_ALL = frozenset({200, 206, 304, 416})  # replies whose bodies hold no reason
 
 
-async def make_error(verdict: Verdict, response: Response, part: "Sink", clock: RunClock) -> SourceError:
-    """Make the error of a reply that is not accepted, with the server's own reason."""
+async def make_error(
+    verdict: Verdict,
+    response: Response,
+    part: "Sink",
+    clock: RunClock,
+    *,
+    host: str = "",
+    hold: Callable[[str, float, str], None] | None = None,
+) -> SourceError:
+    """Make the error of a reply that is not accepted, with the server's own reason.
+
+    ``hold``: called with ``host`` if that asks for a pause, which would otherwise begin only when the reason
+    has been read: some bodies take until the end of all patience.
+    """
+    if hold is not None and verdict.action is ReplyAction.THROTTLE and response.status != UNAVAILABLE:
+        pause_s = find_pause_s(response.headers, clock.wall()) or 0.0
+        hold(host, min(pause_s / 2, PATIENCE_S), "")  # the whole pause is news that the error brings
     if response.status not in SAID_ALL:
         verdict = await explain(verdict, response)
     status, reason = response.status, verdict.reason

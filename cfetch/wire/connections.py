@@ -33,6 +33,7 @@ UNKNOWN_NAME_S = 0.5  # a resolver that is just starting does not know any name,
 MAX_ORIGINS = 1024  # whose last connection is remembered
 AT_ONCE = 4  # first connections to a server: with Linux, a backlog of five takes six before they are accepted
 APART_S = 0.001  # between the others: a simple server accepts a connection in some 0.2 ms
+MOST_CLEARED = 256  # look-ups in vain for one connection: more than connections begin at once
 MAX_LATE = 1024  # addresses without an answer that are remembered
 _ROUND_TRIP = struct.Struct("=68xI")  # tcpi_rtt in Linux's tcp_info, in microseconds
 _ASKS_FOR_TUNNEL: ContextVar[bool] = ContextVar("tunnel", default=False)
@@ -115,7 +116,8 @@ class ConnectionPool:
     ) -> PooledConnection:
         if looks_up:
             self._connector.clear_dns_cache()
-        for last in (False, True):
+        cleared, is_unknown = 0, False
+        while True:
             try:
                 made = await self._connector.connect(request, [], self._timeout)
             except TimeoutError:
@@ -123,10 +125,12 @@ class ConnectionPool:
             except aiohttp.ClientConnectorDNSError as error:
                 from cfetch.wire.foreign_errors import is_unknown_name  # most names are known
 
-                if last or not is_unknown_name(error):
+                if is_unknown or not is_unknown_name(error):
                     raise
+                is_unknown = True
             except KeyError:  # aiohttp's: the addresses came, and another connection has cleared them again
-                if last:
+                cleared += 1  # of all that wait for one look-up, the next that asks gets its addresses
+                if cleared == MOST_CLEARED:
                     raise
                 continue
             else:
@@ -136,7 +140,6 @@ class ConnectionPool:
                 self._busy[origin] += 1
                 return connection
             await asyncio.sleep(UNKNOWN_NAME_S)
-        raise AssertionError
 
     async def _keep_apart(self, origin: str) -> None:
         now_s = self._loop.time()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cfetch.base.events import EntryFinished
+from cfetch.base.events import EntryFinished, WidthChanged
 from cfetch.show.makespan import Makespan
 from tests.engine.drive import drive
 from tests.engine.fake import Reply
@@ -30,3 +30,14 @@ def test_a_claim_is_what_the_kernel_would_have_taken(tmp_path, handshake_s):
     cancelled = [a for record in records for a in record.attempts if a.outcome == "straggler"]
     assert all(attempt.unanswered for attempt in cancelled)
     assert bool(cancelled) == (handshake_s > 1.0)  # nobody cancels what the kernel is about to repeat
+
+
+@pytest.mark.parametrize(("silent", "changes"), [(lost(60.0), 0), (Reply(bytes(100_000), latency_s=60.0), 1)])
+def test_handshakes_without_an_answer_are_not_connections_that_hang(tmp_path, silent, changes):
+    """Nobody has heard the request: the host does not lose a slot for it, as for a reply that never comes."""
+    steady = Reply(bytes(100_000), latency_s=0.02, rate_bps=1e5)
+    scripts = {f"f{n:02}": steady for n in range(60)} | {"f30": [silent, silent, steady]}
+    outcome = drive(tmp_path, scripts, policy="adaptive", concurrency=8, max_concurrency=8, segments=1)
+    cancelled = [a for a in outcome.records["f30"].attempts if a.outcome == "straggler"]
+    assert [a.unanswered for a in cancelled] == [changes == 0] * 2
+    assert sum("hang" in event.reason for event in outcome.of(WidthChanged)) == changes

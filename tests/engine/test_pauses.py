@@ -19,6 +19,17 @@ def test_a_success_that_used_up_the_limit_holds_the_host(tmp_path):
     assert (event.pause_s, event.is_certain) == (40.0, True)
 
 
+def test_a_pause_begins_before_its_reason_has_been_read(tmp_path):
+    """The body of the refusal never ends, so it is read for two seconds: the others wait from the start."""
+    endless = Reply(status=429, reason=b"<", cut=0, then="stall", headers={"Retry-After": "30"})
+    scripts = {"a": [endless, Reply(BODY)]} | {f"b{n}": Reply(BODY, latency_s=0.5) for n in range(9)}
+    outcome = drive(tmp_path, scripts, entries_for(scripts), concurrency=2)
+    later = [asked.t_s for asked in outcome.transport.opens[2:]]
+    assert min(later) == pytest.approx(32, abs=0.1)
+    (event,) = outcome.of(HostPaused)
+    assert event.reason.startswith("HTTP 429")
+
+
 def test_a_limit_that_opens_in_a_day_holds_nobody_who_is_served(tmp_path):
     """The header may be wrong, and a refusal would say it again."""
     last = Reply(BODY, headers={"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "86400"})

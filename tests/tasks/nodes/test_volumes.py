@@ -34,8 +34,9 @@ from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
-from cfetch.tasks.shares.driver import DriverSetup
-from cfetch.tasks.shares.task_destination import is_granted
+from cfetch.tasks.shares.driver import Driver, DriverSetup
+from cfetch.tasks.shares.salvage import bury_dead_task
+from cfetch.tasks.shares.task_destination import directory_destination, is_granted
 from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.course import Course
 from cfetch.timeline.heartbeat import Heartbeats
@@ -369,6 +370,26 @@ def test_a_node_does_not_wait_for_a_volume_that_hangs_when_the_plan_is_completed
     assert note.startswith(f"{roots[1]} does not answer; see whether it is still there; its files count")
     places = {each.record.path: each.record.volume for each in events if isinstance(each, EntryFinished)}
     assert places == {"one": str(roots[0]), "two": str(roots[1])}
+
+
+def test_the_last_steps_do_not_wait_again_for_a_volume_that_hangs(tmp_path, monkeypatch):
+    """A call on it is known to hang: no other is made, whatever directory of it that would be in."""
+    roots = (tmp_path / "a", tmp_path / "b")
+    parts = [root / ".cfetch/attempts/i/1/t7" for root in roots]
+    for directory in parts:
+        directory.mkdir(parents=True)
+    monkeypatch.setitem(hanging_calls._hanging, str(roots[1]), 1)
+    nothing: Any = ()
+    setup = DriverSetup(nothing, roots[0], tmp_path / "st", Settings(), double(), SystemClock())
+    run = Run(double(instant="i", epoch=1), print, LiveCounts(), RunClock(SystemClock()))
+    ending = Driver(setup, double(roots=roots, leads=True, trusts_receipts=True), run, double(reason=None))
+    monkeypatch.setattr(ending, "_run_tasks", lambda: None)
+    assert ending.bring() is None
+    assert [directory.exists() for directory in parts] == [False, True]
+    volumes = [directory_destination(root, "i", 1) for root in roots]
+    spec: Any = double(volumes=volumes, settings=Settings(), instant="i", epoch=1)
+    bury_dead_task(double(find_volume=lambda task: 1), spec, None, 7, moves=True)
+    assert parts[1].exists()
 
 
 @pytest.mark.parametrize(

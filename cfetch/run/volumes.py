@@ -303,10 +303,7 @@ class Volumes:
             LocalFault: the only volume takes no parts, or all are paused.
             Held: another run brings the same plan to one of them, as ``refuse_same_plan`` says.
         """
-        if any((volume.root / STATE_NAME / MOVES).is_dir() for volume in self.local):
-            from cfetch.storage.moves import undo_killed_moves  # a rest of a killed move is rare
-
-            undo_killed_moves(self.local)
+        self._undo_killed_moves()
         self._find_paused()
         with ExitStack() as stack:
             for volume in self.local:
@@ -328,6 +325,16 @@ class Volumes:
             for marks in self._marks(plan):
                 stack.enter_context(marks.stay(instant, epoch))
             yield
+
+    def _undo_killed_moves(self) -> None:
+        """Undo killed moves, unless a volume hangs: then a later run that sees all of them does."""
+        with suppress(VolumeFault):
+            moves = [(volume.root, volume.root / STATE_NAME / MOVES) for volume in self.local]
+            have_some = [self._ask(root, partial(os.path.isdir, path)) for root, path in moves]
+            if any(have_some):
+                from cfetch.storage.moves import undo_killed_moves  # a rest of a killed move is rare
+
+                undo_killed_moves(self.local)
 
     def _find_paused(self) -> None:
         """Name the volumes that are paused. Raises VolumeFault: all are."""

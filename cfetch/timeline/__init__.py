@@ -29,6 +29,10 @@ Heartbeats and the table lock only decide when to try, and tell people who holds
 
 If one of several volumes is away, hangs or refuses just then, the run goes on without that fence there; what
 the dead run has left stays, with nothing else to remember it, and the next run that finds it removes it.
+Until then an owner that only stood still may, once it wakes up, publish there what was whole and verified:
+until its heartbeat, which is lost at once by its own clock, has let it look at the timeline, and its tasks
+have heard of that. These are files of the same plan. A check before each group of files would not do: tasks
+have no timeline, and an owner can stand still between a check and its rename.
 
 When it fails: a crash at any step leaves an instant in one of the states of ``states.py``, and the next run
 continues from there; no code here ever looks at a final path. An observer judges a heartbeat by its counter,

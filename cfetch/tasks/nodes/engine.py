@@ -13,6 +13,7 @@ import msgspec
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import CfetchError, Held, LocalFault
+from cfetch.base.events import RunNoted
 from cfetch.manifest.plan import Plan
 from cfetch.run.frame import Run
 from cfetch.run.volumes import Volumes
@@ -83,8 +84,10 @@ class NodesEngine(ShareEngine):
             try:
                 if root not in blind:
                     driver.emit_unreported(root)
-            except LocalFault:
+            except LocalFault as fault:
                 blind.add(root)
+                note = f"{fault}; its files count as the leader counted them, and cfetch verify reads them"
+                run.emit(RunNoted(t_s=run.clock.now(), note=note))
         left = self._files - run.counts.ended.settled
         if left and blind and count_completed(self._table, run.guard.instant) == self._files:
             driver.emit_unreported(max(blind), looks=False)

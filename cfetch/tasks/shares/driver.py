@@ -10,21 +10,23 @@ their records. The hub shows the tasks' present work. Only shares without a rece
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from cfetch.base.clock import Clock
 from cfetch.base.config.settings import Settings
-from cfetch.base.errors import CfetchError, LocalFault
+from cfetch.base.errors import CfetchError, LocalFault, VolumeFault
 from cfetch.base.events import EntryFinished, Event, RunNoted, RunStopping, VolumeView
 from cfetch.base.records import NOT_DECODED, FileRecord
 from cfetch.base.secret import printable
 from cfetch.engine.entry_records import make_skipped_record
 from cfetch.manifest.entries import Frozen
+from cfetch.manifest.entry import Entry
 from cfetch.manifest.urls import host_of
 from cfetch.run.frame import Run
 from cfetch.run.fresh_links import ManifestRef
@@ -42,6 +44,8 @@ from cfetch.tasks.shares.task_destination import TaskDestination, directory_dest
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.wire.network import NETWORK_ENV
 
+T = TypeVar("T")
+BLOCK = 512  # entries that one call on a volume looks up
 POLL_S = 0.25  # receipts are looked for four times a second, as the dashboard is drawn
 STOP_S = 60.0  # the time in which tasks have to end in good order
 READING_PAUSES = 9  # times the reading time: many receipts take at most a tenth of the driver's time
@@ -223,23 +227,29 @@ class Driver:
         if isinstance(root, Path) and not self._volumes:  # objects are looked up by the tasks, many at a time
             self._emit_earlier(root)
         failure = self._run_tasks()
+        roots = self._runner.roots or (root,)
         if failure is not None and not self._is_ending():
-            for volume in self._runner.roots or [root]:
-                if isinstance(volume, Path):
-                    self._ask(str(volume), partial(self.emit_unreported, volume))
+            for volume in roots:
+                with suppress(LocalFault):  # one of several may have died, or hang
+                    if isinstance(volume, Path):
+                        self.emit_unreported(volume)
             raise self._explain(failure)
         if self._runner.leads and self._run.counts.ended.in_place == len(self._setup.plan):
-            for orphans in self._orphans:
-                self._ask(str(orphans.directory), orphans.clear)
+            for volume, orphans in zip(roots, self._orphans, strict=True):
+                with suppress(LocalFault):
+                    self._ask(volume, orphans.clear)
         return self._lost_by
 
-    def _ask(self, volume: str, step: Callable[[], None]) -> None:
-        """Take a last step at a destination; one of several may have died, or hang."""
-        if not self._volumes:
-            step()
-            return
-        with suppress(LocalFault, TimeoutError):
-            call_within(self._setup.settings.write_timeout, volume, step)
+    def _ask(self, volume: Path | str, step: Callable[[], T]) -> T:
+        """Return what a step at a destination returns, and do not wait for ever for one of several.
+
+        Raises VolumeFault.
+        """
+        limit_s = self._setup.settings.write_timeout if self._volumes else None
+        try:
+            return call_within(limit_s, str(volume), step)
+        except TimeoutError as error:
+            raise VolumeFault(str(error.strerror)) from None
 
     def _make_way(self) -> None:
         """Prepare the directory of receipts."""
@@ -397,24 +407,42 @@ class Driver:
         """Emit as skipped the files that stand without a report: a full disk refuses receipts too.
 
         A file gets its final name only when it is verified; the next run checks those that it did not bring.
-        Without ``looks`` all others stand there for certain.
+        Without ``looks`` all others stand there for certain. Raises LocalFault.
         """
-        now_s = self._now()
-        with closing(Directory(root)) if looks else nullcontext() as volume:
-            for entry in self._setup.plan.entries():
-                if entry.id in self._account or entry.clash is not None:
-                    continue
-                record = make_skipped_record(
-                    entry,
-                    self._run.guard.instant,
-                    host=host_of(entry.url.value),
-                    verified="none",
-                    volume=str(root),
-                    now_s=now_s,
-                )
-                if volume is None or is_in_place(volume, record):
-                    self._account.add(entry.id)
+        entries = (
+            entry
+            for entry in self._setup.plan.entries()
+            if entry.id not in self._account and entry.clash is None
+        )
+        volume = self._ask(root, partial(Directory, root)) if looks else None
+        try:
+            while block := list(islice(entries, BLOCK)):
+                step = partial(self._list_standing, str(root), volume, block)
+                # an abandoned call emits nothing, as it may return when the run has ended
+                for record in self._ask(root, step) if looks else step():
+                    self._account.add(record.id)
                     self._emit(EntryFinished(t_s=record.end_s, record=record))
+        finally:
+            if volume is not None:
+                with suppress(VolumeFault):
+                    self._ask(root, volume.close)
+
+    def _list_standing(
+        self, root: str, volume: Directory | None, entries: Sequence[Entry]
+    ) -> list[FileRecord]:
+        """The records of those entries that stand on the volume; None: all do."""
+        records = (
+            make_skipped_record(
+                entry,
+                self._run.guard.instant,
+                host=host_of(entry.url.value),
+                verified="none",
+                volume=root,
+                now_s=self._now(),
+            )
+            for entry in entries
+        )
+        return [record for record in records if volume is None or is_in_place(volume, record)]
 
     def _read(self) -> None:
         """Emit the events of new receipts."""

@@ -1,6 +1,7 @@
 """Keeps what a dead task has left for the task that goes on with its share."""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from cfetch.storage.files import STATE_NAME, on_disk
@@ -10,7 +11,7 @@ from cfetch.tasks.hub.server import Hub
 from cfetch.tasks.shares.dealing import ShareSource
 from cfetch.tasks.shares.work import RunSpec
 from cfetch.timeline.attempts import Attempts
-from cfetch.timeline.files import LocalFiles
+from cfetch.timeline.files import LocalFiles, name_disk
 
 
 def bury_dead_task(source: ShareSource, spec: RunSpec, hub: Hub | None, task: int, *, moves: bool) -> None:
@@ -21,10 +22,9 @@ def bury_dead_task(source: ShareSource, spec: RunSpec, hub: Hub | None, task: in
         _keep_parts(Path(spec.destination.root) / STATE_NAME, spec, task, moves=moves)
     elif (volume := source.find_volume(task)) is not None:
         state = Path(spec.volumes[volume].root) / STATE_NAME
+        keep = partial(_keep_parts, state, spec, task, moves=moves)
         with suppress(TimeoutError):  # it hangs: what the task has left is fetched again
-            call_within(
-                spec.settings.write_timeout, str(state), lambda: _keep_parts(state, spec, task, moves=moves)
-            )
+            call_within(spec.settings.write_timeout, name_disk(state), keep)
 
 
 def _keep_parts(state: Path, spec: RunSpec, task: int, *, moves: bool) -> None:

@@ -13,10 +13,16 @@ from typing import Any
 import pytest
 
 from cfetch.app.several_machines import run_together
+from cfetch.base.clock import RunClock, SystemClock
 from cfetch.base.config.settings import Settings
 from cfetch.base.errors import ConfigError, Held, LocalFault, VolumeFault
+from cfetch.base.events import EntryFinished, RunNoted, tell_each
+from cfetch.manifest.checked_entries import freeze_entries
+from cfetch.run.frame import Run
 from cfetch.run.volumes import Volumes
 from cfetch.show.counts import LiveCounts
+from cfetch.storage import hanging_calls
+from cfetch.storage.directory import Directory
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.hub.messages import ShareEnded, TaskFault
 from cfetch.tasks.nodes import engine, joining
@@ -28,13 +34,16 @@ from cfetch.tasks.nodes.engine import JoinedGuard, NodesEngine
 from cfetch.tasks.nodes.joining import wait_for_leader
 from cfetch.tasks.nodes.placed_nodes import JoinedTasks, refuse_other_volumes
 from cfetch.tasks.nodes.remote_shares import LeadersRun, RemoteShares
-from cfetch.tasks.shares.task_destination import is_granted
+from cfetch.tasks.shares.driver import Driver, DriverSetup
+from cfetch.tasks.shares.salvage import bury_dead_task
+from cfetch.tasks.shares.task_destination import directory_destination, is_granted
 from cfetch.tasks.shares.work import Share, Turn
 from cfetch.timeline.course import Course
 from cfetch.timeline.heartbeat import Heartbeats
 from cfetch.timeline.table import open_table
 from tests.crash.process import started
 from tests.crash.scene import TIMEOUT_S, Children, Job, Scene, serving
+from tests.engine.drive import entry_of
 from tests.run.engines import LateContent
 from tests.tasks.nodes.soak import Place, schedule
 from tests.tasks.nodes.test_named_batches import BATCHES, FILES
@@ -329,6 +338,58 @@ def test_files_on_a_volume_that_a_node_lacks_are_in_place_if_the_leader_says_so(
     )
     nodes._emit_rest(double(counts=LiveCounts(), guard=double(instant="i")), driver)
     assert emitted == said
+
+
+def test_a_node_does_not_wait_for_a_volume_that_hangs_when_the_plan_is_completed(tmp_path, monkeypatch):
+    """It takes the leader's word for the files there, and names the volume."""
+    roots = (tmp_path / "a", tmp_path / "b")
+    for root in roots:
+        root.mkdir()
+    (roots[0] / "one").write_bytes(b"1")
+    entries = [entry_of(number, path, b"1") for number, path in enumerate(("one", "two"))]
+    monkeypatch.setattr(engine, "count_completed", lambda table, instant: 2)
+    monkeypatch.setitem(hanging_calls._hanging, str(roots[1]), 1)
+    opened = []
+
+    def open_directory(root):
+        opened.append(root)
+        return Directory(root)
+
+    monkeypatch.setattr("cfetch.tasks.shares.driver.Directory", open_directory)
+    plan = freeze_entries(entries, name="m.json", directory=tmp_path)
+    setup = DriverSetup(plan, roots[0], tmp_path / "st", Settings(), double(), SystemClock())
+    tasks = double(roots=roots, blind=(), is_whole=True)
+    nodes = NodesEngine(tasks, setup, NO_TABLE)
+    events: list[Any] = []
+    guard: Any = double(instant="20261129T000000000Z-aaaa", epoch=1)
+    run = Run(guard, tell_each(events.append), LiveCounts(), RunClock(SystemClock()))
+    with closing(plan):
+        nodes._emit_rest(run, nodes.drive(run))
+    assert opened == [roots[0]]
+    (note,) = [event.note for event in events if isinstance(event, RunNoted)]
+    assert note.startswith(f"{roots[1]} does not answer; see whether it is still there; its files count")
+    places = {each.record.path: each.record.volume for each in events if isinstance(each, EntryFinished)}
+    assert places == {"one": str(roots[0]), "two": str(roots[1])}
+
+
+def test_the_last_steps_do_not_wait_again_for_a_volume_that_hangs(tmp_path, monkeypatch):
+    """A call on it is known to hang: no other is made, whatever directory of it that would be in."""
+    roots = (tmp_path / "a", tmp_path / "b")
+    parts = [root / ".cfetch/attempts/i/1/t7" for root in roots]
+    for directory in parts:
+        directory.mkdir(parents=True)
+    monkeypatch.setitem(hanging_calls._hanging, str(roots[1]), 1)
+    nothing: Any = ()
+    setup = DriverSetup(nothing, roots[0], tmp_path / "st", Settings(), double(), SystemClock())
+    run = Run(double(instant="i", epoch=1), print, LiveCounts(), RunClock(SystemClock()))
+    ending = Driver(setup, double(roots=roots, leads=True, trusts_receipts=True), run, double(reason=None))
+    monkeypatch.setattr(ending, "_run_tasks", lambda: None)
+    assert ending.bring() is None
+    assert [directory.exists() for directory in parts] == [False, True]
+    volumes = [directory_destination(root, "i", 1) for root in roots]
+    spec: Any = double(volumes=volumes, settings=Settings(), instant="i", epoch=1)
+    bury_dead_task(double(find_volume=lambda task: 1), spec, None, 7, moves=True)
+    assert parts[1].exists()
 
 
 @pytest.mark.parametrize(

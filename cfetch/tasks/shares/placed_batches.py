@@ -236,6 +236,8 @@ class PlacedBatches:
         self.watch.leave()
         options, earlier = self._placing.options, self._placing.earlier
         for batch, volume in self._settled:
+            if self._volumes[volume].is_stuck:  # each batch would be waited for
+                continue
             entries = [self._plan.entry(index) for index in batch.entries]
             with suppress(CfetchError, TimeoutError):
                 await call_for(options.write_timeout_s, tidy(self._volumes, batch, entries, volume))

@@ -2,6 +2,7 @@
 
 from contextlib import closing
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from cfetch.base.errors import LocalFault
 from cfetch.run.volumes import Volumes
 from cfetch.tasks.hub.account import Account
 from cfetch.tasks.shares.cut import ExpectedPace
+from cfetch.tasks.shares.placed_batches import PlacedBatches
 from cfetch.tasks.shares.placed_run import open_placed
 from cfetch.tasks.shares.task_destination import open_destination
 from tests.manifest.frozen import freeze
@@ -81,3 +83,35 @@ async def test_a_task_that_has_lost_its_share_before_it_began_leaves_nothing(tmp
         with pytest.raises(LocalFault, match="another task has the share"):
             await opening.__aenter__()
     assert not parts.exists()
+
+
+async def test_batches_on_a_volume_that_hangs_are_not_tidied_one_by_one():
+    """Each would be waited for; the next run does it."""
+    asked, closed = [], []
+
+    class Volume:
+        """Notes what is asked of it."""
+
+        def __init__(self, *, is_stuck):
+            self.is_stuck = is_stuck
+
+        async def inspect_batches(self, batches):
+            asked.append(self.is_stuck)
+            return [SimpleNamespace(same_size=())]
+
+        async def close(self):
+            closed.append(self.is_stuck)
+
+    def do_nothing():
+        pass
+
+    batch = SimpleNamespace(id="1", entries=(), recorded=set(), copies={}, standing={})
+    batches: Any = SimpleNamespace(
+        watch=SimpleNamespace(leave=do_nothing, close=do_nothing),
+        _placing=SimpleNamespace(options=Settings().placing, earlier=None),
+        _settled=[(batch, 0), (batch, 1)],
+        _volumes=[Volume(is_stuck=True), Volume(is_stuck=False)],
+        _plan=(),
+    )
+    await PlacedBatches.close(batches)
+    assert (asked, closed) == ([False], [True, False])

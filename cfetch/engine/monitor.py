@@ -226,7 +226,8 @@ class Monitor:
         elapsed_s = now_s - attempt.start_s
         expected_s = self._policy.expected_s(attempt.key)
         in_ranges = self._in_flight.is_shared(attempt.id)
-        end = attempt.size_bytes if attempt.to_byte is None else attempt.to_byte
+        size_bytes = attempt.size_bytes or self._in_flight.sizes.get(attempt.id)  # or of its reply before
+        end = size_bytes if attempt.to_byte is None else attempt.to_byte
         return ActiveAttempt(
             id=attempt.id,
             path=assignment.entry.path,
@@ -240,9 +241,9 @@ class Monitor:
             state=_state(attempt, elapsed_s, expected_s, end),
             is_spared=assignment.is_immune,
             from_byte=attempt.from_byte * (not in_ranges),
-            file_size_bytes=attempt.size_bytes,
+            file_size_bytes=size_bytes,
             file_bytes=self._in_flight.held_bytes(attempt),
-            is_size_learned=assignment.entry.size_bytes is None and attempt.size_bytes is not None,
+            is_size_learned=assignment.entry.size_bytes is None and size_bytes is not None,
         )
 
     def _forgive(self, attempts: Sequence[Attempt], now_s: float) -> None:

@@ -43,7 +43,10 @@ def test_bytes_that_are_kept_for_a_retry_stay_in_the_count(tmp_path):
 
 
 def test_a_size_counts_as_soon_as_a_reply_states_it(tmp_path):
-    """It stays in the totals between two tries and at the end, and a body without a length adds none."""
+    """It stays in the totals between two tries and at the end, and a body without a length adds none.
+
+    While a file is asked for again it keeps its size too: else a run's share would fall in an outage.
+    """
     scripts = {
         "a": [
             Reply(body=BODY, cut=300_000, then="reset", rate_bps=500_000),
@@ -61,6 +64,8 @@ def test_a_size_counts_as_soon_as_a_reply_states_it(tmp_path):
     quick = {"c": [Reply(body=BODY, cut=300_000, then="reset"), Reply(body=BODY, latency_s=9.0)]}
     between = drive(tmp_path, quick, entries_for(quick, size=False), mitigation=False).of(Progress)
     assert {look.bytes_known for look in between if look.bytes_active} == {len(BODY)}
+    asked_anew = [a for look in between for a in look.active if a.n == 2]
+    assert {(a.size_bytes, a.file_size_bytes) for a in asked_anew} == {(len(BODY), len(BODY))}
     resting = [look for look in looks if look.bytes_active and all(a.path != "a" for a in look.active)]
     assert resting
     assert all(look.bytes_known >= len(BODY) for look in resting)

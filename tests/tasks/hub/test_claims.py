@@ -24,8 +24,9 @@ class Noted:
         self.is_over = False
 
     def claim(self, executor):
+        task = self.left.pop(0) if self.left else None  # else a share lost since it was heard would be given
         self.heard.put(("claim", executor))
-        return self.left.pop(0) if self.left else None
+        return task
 
     def renew(self, task):
         self.heard.put(("renew", task))

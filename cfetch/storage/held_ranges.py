@@ -7,8 +7,7 @@ costs nothing. Bytes that are neither held nor taken are missing. A stream that 
 bytes that it has not brought.
 
 So two streams may bring the same bytes. The later stream has to catch up; when it has passed the earlier one,
-the earlier one is over. If the earlier one is ahead when the later one has begun, the later one is over.
-Bytes that came twice are counted.
+the earlier one is over. Bytes that came twice are counted.
 """
 
 from bisect import bisect_left, bisect_right
@@ -162,15 +161,8 @@ class HeldRanges:
         segment.position = position
         if len(self.out) > 1 and self._has_begun(segment) and not had_begun:
             self._yield()
-            if self._is_late(segment):
-                segment.end = segment.position
         if len(self.out) > 1 or len(self._held) > 1:
             self._shorten(segment)
-
-    def _is_late(self, segment: Segment) -> bool:
-        """Whether another stream has passed the start of ``segment``, is ahead, and brings all of it."""
-        first, position, end = segment.start, segment.position, segment.end
-        return any(one.start <= first and one.position > position and one.end >= end for one in self.out)
 
     def _yield(self) -> None:
         """Shorten a segment if others have begun to bring its end: it then ends where they began."""

@@ -231,21 +231,6 @@ def test_a_stream_ends_where_another_has_begun():
     assert cuts == [(first, 50)]
 
 
-@pytest.mark.parametrize(("end", "is_over"), [(100, True), (80, False)])
-def test_a_stream_that_begins_after_the_other_has_passed_it(end, is_over):
-    """Both would bring the same bytes to the end; if the earlier one ends sooner, the later one goes on."""
-    ranges, over = watched()
-    ranges.begun_bytes = 10
-    first = ranges.join(0, end)
-    late = ranges.join(20, 100)
-    ranges.advance(first, 50)
-    ranges.advance(late, 9)
-    assert (late.end, first.end) == (100, end)
-    ranges.advance(late, 1)
-    assert (late.left_bytes == 0) == is_over
-    assert (first.end, ranges.missing, ranges.twice_bytes, over) == (end, [], 10, [])
-
-
 def test_what_nobody_else_was_sent_for():
     """Bytes that are held are not asked for again, although the stream is on its way through them."""
     ranges, _ = watched()
@@ -277,6 +262,18 @@ def test_a_stream_that_is_refused_costs_nothing():
     assert (ranges.missing, first.end) == ([], 100)
     ranges.advance(first, 80)
     assert (ranges.is_whole, ranges.twice_bytes, cuts, over) == (True, 0, [], [])
+
+
+def test_a_stream_that_begins_after_the_other_has_passed_it():
+    """It is late: who stands beyond its beginning goes on, and what comes of it is counted."""
+    ranges, over = watched()
+    first = ranges.take_first()
+    late = ranges.join(50, 100)
+    ranges.advance(first, 60)
+    ranges.advance(late, 1)
+    assert (first.end, over, ranges.twice_bytes) == (100, [], 1)
+    ranges.advance(first, 40)
+    assert (over, late.left_bytes, ranges.is_whole) == ([late], 0, True)
 
 
 PIECES = ((40, 60), (60, 80), (80, 100))

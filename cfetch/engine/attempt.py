@@ -320,16 +320,17 @@ class Attempt:
 
     def packet_age_s(self) -> float | None:
         """Seconds since its connection's latest packet; None: the kernel does not tell."""
-        figures = self._read_tcp_figures()
+        figures = self.read_tcp_figures()
         return None if figures is None else figures.packet_age_s
 
     def has_lost_packets(self) -> bool:
         """Whether its connection has lost packets; False: the kernel does not tell."""
-        figures = self._read_tcp_figures()
+        figures = self.read_tcp_figures()
         return figures is not None and figures.has_lost
 
-    def _read_tcp_figures(self) -> "TcpFigures | None":
-        from cfetch.wire.tcp_figures import read_tcp_figures  # only for attempts that look too slow
+    def read_tcp_figures(self) -> "TcpFigures | None":
+        """The kernel's figures of its connection; None: it has none."""
+        from cfetch.wire.tcp_figures import read_tcp_figures  # servers nearby need none
 
         return read_tcp_figures(getattr(self.reply.response, "transport", None))
 

@@ -7,7 +7,6 @@ from cfetch.engine.attempts_under_way import AttemptsUnderWay, AttemptUnderWay
 from cfetch.engine.segment_split import Candidate, Split, choose
 from cfetch.straggler.segment_growth import LOOK, PROBE_BYTES, LinkSigns, SegmentGrowth
 from cfetch.straggler.width import TcpSigns
-from cfetch.wire.tcp_figures import read_tcp_figures
 
 LEAST_S = 2.0  # that the file must still take: with less, more connections hardly get to speed
 SLOW = 2.0  # times what a fresh attempt takes
@@ -84,7 +83,7 @@ def read_tcp_signs(attempts: Iterable[Attempt], host: str, usual_s: float) -> Tc
     for attempt in attempts:
         if attempt.assignment.host != host or not attempt.received:
             continue
-        figures = read_tcp_figures(getattr(attempt.reply.response, "transport", None))
+        figures = attempt.read_tcp_figures()
         if figures is not None:
             known += 1
             lose += figures.has_lost
@@ -94,8 +93,7 @@ def read_tcp_signs(attempts: Iterable[Attempt], host: str, usual_s: float) -> Tc
 
 
 def _read_signs(flight: AttemptUnderWay) -> LinkSigns:
-    reply = flight.attempt.reply
-    figures = read_tcp_figures(getattr(reply.response, "transport", None))
+    reply, figures = flight.attempt.reply, flight.attempt.read_tcp_figures()
     if reply.connecting is None or figures is None:
         return LinkSigns()
     return LinkSigns(reply.connecting.round_trip_s, figures.round_trip_s, figures.has_lost)

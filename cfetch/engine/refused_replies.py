@@ -36,7 +36,8 @@ async def make_error(
     """
     if hold is not None and verdict.action is ReplyAction.THROTTLE and response.status != UNAVAILABLE:
         pause_s = find_pause_s(response.headers, clock.wall()) or 0.0
-        hold(host, min(pause_s / 2, PATIENCE_S), "")  # the whole pause is news that the error brings
+        # shorter than the pause itself, which is news to people only if it is longer than the present one
+        hold(host, min(pause_s / 2, PATIENCE_S), "")
     if response.status not in SAID_ALL:
         verdict = await explain(verdict, response)
     status, reason = response.status, verdict.reason

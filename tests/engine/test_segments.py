@@ -452,21 +452,18 @@ def test_a_file_that_is_slower_than_others_were_gets_help_over_a_full_link(tmp_p
     [(3, 2, (True, True)), (2, 2, (False, True)), (1, 3, (False, False)), (3, 0, None)],
 )
 def test_tcp_tells_of_a_link_whether_most_connections_lose_packets_and_stand_in_its_queue(
-    monkeypatch, queued, others, signs
+    queued, others, signs
 ):
     """Four at least are known. Those in the queue have lost packets and round trips twice as long."""
-    monkeypatch.setattr(link_looks, "read_tcp_figures", lambda transport: transport)
     figures = [TcpFigures(0.1, has_lost=True)] * queued + [
         TcpFigures(0.1, has_lost=False),
         TcpFigures(0.06, has_lost=True),
         TcpFigures(0.06, has_lost=False),
     ][:others]
 
-    def under_way(host, transport):
+    def under_way(host, read):
         return SimpleNamespace(
-            assignment=SimpleNamespace(host=host),
-            received=1,
-            reply=SimpleNamespace(response=SimpleNamespace(transport=transport)),
+            assignment=SimpleNamespace(host=host), received=1, read_tcp_figures=lambda: read
         )
 
     others = [under_way("other", TcpFigures(0.05, has_lost=False))] * 9

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import glob
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -292,7 +293,9 @@ class Scene:
 
     def held_bytes(self) -> int:
         """Bytes of the job that stand at the destination, in final files and in parts."""
-        parts = (path for path in self.to.glob(".cfetch/attempts/*/*/*") if not path.suffix)  # no notes
+        # ``glob`` passes over a directory that another run removes just then; ``Path.glob`` raises
+        names = glob(".cfetch/attempts/*/*/*", root_dir=self.to, include_hidden=True)
+        parts = (path for path in map(self.to.joinpath, names) if not path.suffix)  # no notes
         finals = (self.to / name for name in self.job.files)
         held = 0
         for path in (*parts, *finals):
